@@ -16,7 +16,7 @@ from ..devices import ARCHS, Device, choose
 from ..errors import InputError
 from ..linker.host_arrays import align
 from ..linker.lang import LANES
-from ..linker.parts import Part, Source
+from ..linker.parts import Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.harmonics import order_of
 from ..space.sphere import round_up
@@ -62,42 +62,24 @@ class Pace:
         return cls(1 << 17, 1 << 15, 4, solutions)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SystemSizes(Part):
-    """The constants of the kernel, see ``csd_kernels.py``."""
+def layout_of(system: System, run: int, *, in_team: bool) -> kernels.Layout:
+    """Return the layout of equations; ``in_team``: whether matrix and factor lie in team memory in any case."""
+    (volumes, n), directions = system.design.shape, len(system.positivity)
+    groups, width = -(-directions // LANES), round_up(n + 1, ROWS)
+    chunks, held = -(-width // LANES), _elements(n)
+    fits = 8 * (held + 2 * round_up(n) + LANES * groups) <= TEAM_BYTES
+    return kernels.Layout(
+        coefficients=n, size=round_up(n), width=width, blocks=-(-n // ROWS), chunks=chunks,
+        shift=chunks * LANES // ROWS - width // ROWS, few=min(SMOOTH, n), directions=directions, groups=groups,
+        volumes=volumes, run=run, matrix=0 if in_team else held, factor=0 if in_team or fits else held,
+    )
 
-    coefficients: int
-    size: int
-    width: int
-    blocks: int
-    chunks: int
-    shift: int
-    few: int
-    directions: int
-    groups: int
-    volumes: int
-    run: int
-    matrix: int
-    factor: int
 
-    @classmethod
-    def of(cls, system: System, run: int, *, in_team: bool) -> SystemSizes:
-        """Return the sizes of equations; ``in_team``: whether matrix and factor lie in team memory in any case."""
-        (volumes, n), directions = system.design.shape, len(system.positivity)
-        groups, width = -(-directions // LANES), round_up(n + 1, ROWS)
-        chunks, held = -(-width // LANES), _elements(n)
-        fits = 8 * (held + 3 * round_up(n) + LANES * groups) <= TEAM_BYTES
-        return cls(
-            coefficients=n, size=round_up(n), width=width, blocks=-(-n // ROWS), chunks=chunks,
-            shift=chunks * LANES // ROWS - width // ROWS, few=min(SMOOTH, n), directions=directions, groups=groups,
-            volumes=volumes, run=run, matrix=0 if in_team else held, factor=0 if in_team or fits else held,
-        )
-
-    def scratch(self) -> dict[str, tuple[str, int]]:
-        """Return the team memory."""
-        known = team_memory("work", kernels.Working, self)
-        places = {"matrix": self.matrix, "factor": self.factor}
-        return known | {name: (REALS, _elements(self.coefficients)) for name, step in places.items() if not step}
+def scratch_of(layout: kernels.Layout) -> dict[str, tuple[str, int]]:
+    """Return the team memory."""
+    known = team_memory("work", kernels.Working, layout)
+    places = {"matrix": layout.matrix, "factor": layout.factor}
+    return known | {name: (REALS, _elements(layout.coefficients)) for name, step in places.items() if not step}
 
 
 def fitting_device(arch: str) -> Device:
@@ -129,39 +111,38 @@ class Batches:
     def __init__(self, device: Device, system: System, voxels: int, solutions: int, threads: int | None) -> None:
         self._solutions = solutions
         pace = self._pace = Pace.of(device, solutions)
-        sizes = self._sizes = SystemSizes.of(system, pace.run, in_team=device.on_host)
-        tables = equations_of(system, sizes)
-        source = Source([kernels.fit_run], [sizes], sizes.scratch())
+        layout = self._layout = layout_of(system, pace.run, in_team=device.on_host)
+        tables, source = equations_of(system, layout), Source([kernels.fit_run], scratch=scratch_of(layout))
         self._program = program = open_program(device, source, threads=threads, bits=64)
         self.voxels = min(pace.batch, max(voxels, 1))
         runs = -(-min(pace.launch, self.voxels) // pace.run)
-        self._out = {"out": program.empty(self.voxels * sizes.size, INTS), "ends": program.empty(self.voxels, INTS)}
-        self._signals = program.empty(self.voxels * sizes.volumes, INTS)
-        self._values = on_device(program, spread("equations", tables)) | self._out | {"signals": self._signals}
-        self._values["kept"] = program.empty(2 * LANES * runs, INTS)
-        for name, step in (("matrix", sizes.matrix), ("factor", sizes.factor)):
+        self._out = {"out": program.empty(self.voxels * layout.size, INTS), "ends": program.empty(self.voxels, INTS)}
+        self._signals = program.empty(self.voxels * layout.volumes, INTS)
+        known = on_device(program, spread("equations", tables) | spread("layout", layout))
+        self._values = known | self._out | {"signals": self._signals, "kept": program.empty(2 * LANES * runs, INTS)}
+        for name, step in (("matrix", layout.matrix), ("factor", layout.factor)):
             if step:
                 self._values[name] = program.empty(runs * step, REALS)
 
     def fit(self, signals: Array) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
         """Fit the signals (m, volumes) of some voxels: coefficients (m, n), and numbers of voxels by their end (3,)."""
-        count, sizes, pace = len(signals), self._sizes, self._pace
+        count, layout, pace = len(signals), self._layout, self._pace
         self._program.upload(self._signals, np.ascontiguousarray(signals, np.float32).view(np.int32).ravel())
         for first in range(0, count, pace.launch):
             last = min(first + pace.launch, count)
             for solved in range(0, self._solutions, pace.solutions):
                 part = {"first": first, "last": last, "solved": solved, "most": pace.solutions}
                 self._program.run("fit_run", -(-(last - first) // pace.run), self._values | part)
-        out = self._program.host(self._out["out"], count * sizes.size).view(np.float32).reshape(count, -1)
+        out = self._program.host(self._out["out"], count * layout.size).view(np.float32).reshape(count, -1)
         ends = np.bincount(self._program.host(self._out["ends"], count), minlength=ENDS)
-        return out[:, : sizes.coefficients], ends
+        return out[:, : layout.coefficients], ends
 
 
-def equations_of(system: System, sizes: SystemSizes) -> kernels.Equations:
+def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
     """Lay the equations out for the kernel."""
     from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-    n = sizes.coefficients
+    n = layout.coefficients
     try:
         normal = _regular(system.normal)
         unconstrained = cho_solve(cho_factor(normal), system.design.T)  # from signals to coefficients
@@ -169,11 +150,11 @@ def equations_of(system: System, sizes: SystemSizes) -> kernels.Equations:
         order = order_of(n)
         raise InputError(f"the gradients do not determine coefficients of order {order}: {lower(order)}") from error
     # position 32 k + l of a table of directions has the k-th direction of lane l
-    positivity = _padded(system.positivity, LANES * sizes.groups, sizes.width)
-    positivity = positivity.reshape(LANES, sizes.groups, -1).swapaxes(0, 1).reshape(LANES * sizes.groups, -1)
+    positivity = _padded(system.positivity, LANES * layout.groups, layout.width)
+    positivity = positivity.reshape(LANES, layout.groups, -1).swapaxes(0, 1).reshape(LANES * layout.groups, -1)
     limits = np.array([system.positivity[0, 0], system.tau])
     return kernels.Equations(
-        moments=_chunked(system.design), unconstrained=_chunked(unconstrained.T), normal=_blocks(normal, sizes),
+        moments=_chunked(system.design), unconstrained=_chunked(unconstrained.T), normal=_blocks(normal, layout),
         table=_aligned(positivity, LANES), sampling=_chunked(positivity[:, :n].T), limits=limits,
     )
 
@@ -217,9 +198,9 @@ def _chunked(values: Array) -> npt.NDArray[np.float64]:
     return _aligned(padded.reshape(len(values), -1, LANES).swapaxes(0, 1))
 
 
-def _blocks(normal: Array, sizes: SystemSizes) -> npt.NDArray[np.float64]:
+def _blocks(normal: Array, layout: kernels.Layout) -> npt.NDArray[np.float64]:
     """Return a symmetric matrix (n, n) in blocks of four rows, each from the first column of its block on."""
-    padded = _padded(normal, ROWS * sizes.blocks, ROWS * sizes.blocks + LANES * sizes.chunks)
-    firsts = range(0, sizes.coefficients, ROWS)
-    parts = [padded[f : f + ROWS, f : f + round_up(sizes.coefficients + 1 - f)] for f in firsts]
+    padded = _padded(normal, ROWS * layout.blocks, ROWS * layout.blocks + LANES * layout.chunks)
+    firsts = range(0, layout.coefficients, ROWS)
+    parts = [padded[f : f + ROWS, f : f + round_up(layout.coefficients + 1 - f)] for f in firsts]
     return _aligned(np.concatenate([part.ravel() for part in parts]), LANES)
