@@ -131,7 +131,8 @@ class Batches:
         for first in range(0, count, pace.launch):
             last = min(first + pace.launch, count)
             for solved in range(0, self._solutions, pace.solutions):
-                part = {"first": first, "last": last, "solved": solved, "most": pace.solutions}
+                most = min(pace.solutions, self._solutions - solved)
+                part = {"first": first, "last": last, "solved": solved, "most": most}
                 self._program.run("fit_run", -(-(last - first) // pace.run), self._values | part)
         out = self._program.host(self._out["out"], count * layout.size).view(np.float32).reshape(count, -1)
         ends = np.bincount(self._program.host(self._out["ends"], count), minlength=ENDS)
