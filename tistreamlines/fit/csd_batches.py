@@ -58,7 +58,7 @@ class Pace:
         if device.on_host:
             return cls(1 << 12, 1 << 12, 1, solutions)
         if device.software:
-            return cls(1 << 12, 1 << 12, 1, min(2, solutions))
+            return cls(1 << 12, 1 << 12, 1, 1)
         return cls(1 << 17, 1 << 15, 4, solutions)
 
 
@@ -131,6 +131,8 @@ class Batches:
         for first in range(0, count, pace.launch):
             last = min(first + pace.launch, count)
             for solved in range(0, self._solutions, pace.solutions):
+                if solved and kernels.UNFINISHED not in self._program.host(self._out["ends"], last)[first:]:
+                    break
                 most = min(pace.solutions, self._solutions - solved)
                 part = {"first": first, "last": last, "solved": solved, "most": most}
                 self._program.run("fit_run", -(-(last - first) // pace.run), self._values | part)

@@ -1,15 +1,15 @@
 """The kernel of constrained spherical deconvolution: the normal equations of each voxel, by a team of 32 lanes.
 
-The equations are solved again for each set of constrained directions. Each of these adds its square to the matrix, whose
+The equations are solved again for each set of constrained directions. Each direction adds its square to the matrix, whose
 Cholesky factor is computed anew. Additions have a fixed order, and no addition is fused with a product.
 
-Of a symmetric matrix and of a factor, four rows make a block, and have the columns from the first of these rows on, in
-chunks of 32. The right-hand side is the column after the last one. What lies beyond it is never read.
+Four rows of a symmetric matrix, or of its factor, make a block. They have the columns from the first of these rows on, in
+chunks of 32. The right-hand side is the column after the last one. Columns beyond it have no meaning.
 
-Of n directions, lane l has those from l times ``groups`` on, so that the lists of :func:`collect` keep their order. The tables of
-directions have the k-th one of lane l in row or column ``32 k + l``.
+Neighbouring directions belong to one lane, as many as there are groups, so that the lists of :func:`collect` keep their
+order. Tables of directions have the k-th one of lane l in row or column ``32 k + l``.
 
-Reals have 64 bits.
+Reals have 64 bits. One compiled kernel serves all orders and numbers of volumes, so sizes are arguments.
 """
 
 from ..linker.lang import *
@@ -20,13 +20,13 @@ CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
 
 
 class Layout(Record):
-    """Numbers that describe the equations and their memory, so that one kernel serves all orders.
+    """Sizes of the equations and of their memory.
 
-    ``size`` is the number of coefficients rounded up to a multiple of 32, and ``width`` that of coefficients and right-hand
-    side, to one of 4. There are so many ``blocks`` of rows. The first one has so many ``chunks``, and ``shift`` is the number
-    of blocks by which the first ones of as many chunks are fewer than eight. A lane has so many ``groups`` of directions.
-    The first ``few`` coefficients choose the first set of directions. A team fits the voxels of a ``run`` one after the
-    other. ``matrix`` and ``factor`` are the elements from those of a run to those of the next one, 0 in team memory.
+    ``size`` is the number of coefficients, rounded up to a multiple of 32. ``width`` counts the right-hand side too, and is
+    a multiple of 4. ``chunks`` are those of the first block. Eight blocks in a row have as many chunks, but the first ones
+    are fewer by ``shift``. The first ``few`` coefficients choose the first set of directions. A team fits as many voxels as
+    ``run`` says, one after the other. The matrices of two runs are ``matrix`` elements apart, and their factors ``factor``:
+    0 in team memory.
     """
 
     coefficients: i32

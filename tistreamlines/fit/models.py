@@ -115,8 +115,8 @@ class Model:
         Keys of REFERENCES.
     fit : callable
         Fits the model to a series, of one shell unless ``all_shells``. Its arguments are the series, the voxels to fit
-        (x, y, z), the options, the number of CPU threads (None is one per core), a function that receives the share of
-        fitted voxels, and the arch whose device may fit them.
+        (x, y, z), the options and the number of CPU threads (None is one per core). The last ones are a function that
+        receives the share of fitted voxels, and the arch whose device may fit them.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
