@@ -1,9 +1,10 @@
 """Time constrained spherical deconvolution and compare it with DIPY; prints one line of JSON.
 
-    python benchmarks/csd.py FOLDER [--order L] [--threads N] [--repeat K] [--no-dipy]
+    python benchmarks/csd.py FOLDER [--order L] [--threads N] [--repeat K] [--arch A] [--no-dipy]
 
 FOLDER contains dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Only the lowest shell is fitted. The times of the
-repeats exclude compilation; DIPY's time is that of one model.fit with one BLAS thread.
+repeats exclude compilation. The hash is that of the coefficients. DIPY's time is that of one model.fit with one BLAS
+thread.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import os
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # DIPY's matrix products are small and slower with more threads
 
 import argparse
+import hashlib
 import json
 import time
 from importlib.metadata import version
@@ -44,6 +46,7 @@ def main() -> None:
     parser.add_argument("--order", type=int, default=8)
     parser.add_argument("--threads", type=int)
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--arch", default="cpu")
     parser.add_argument("--no-dipy", action="store_true")
     options = parser.parse_args()
     from tistreamlines.fit.csd import fit_csd
@@ -57,16 +60,18 @@ def main() -> None:
     response, ratio = csd_response(data, gtab, mask)
     single = np.zeros_like(mask)
     single[tuple(np.argwhere(mask)[0])] = True
-    fit_csd(data, gtab, single, response, options.order)
+    where = {"threads": options.threads, "arch": options.arch}
+    fit_csd(data, gtab, single, response, options.order, **where)
     seconds, fitted = [], None
     for _ in range(options.repeat):
         begun = time.perf_counter()
-        fitted = fit_csd(data, gtab, mask, response, options.order, options.threads)
+        fitted = fit_csd(data, gtab, mask, response, options.order, **where)
         seconds.append(round(time.perf_counter() - begun, 2))
     row = {
         "data": options.folder.name, "order": options.order, "voxels": int(mask.sum()), "cores": os.cpu_count(),
-        "threads": options.threads, "response": [*map(float, response[0]), response[1]], "ratio": ratio,
-        "seconds": seconds, **{name: version(name) for name in ("dipy", "numba", "numpy")},
+        **where, "response": [*map(float, response[0]), response[1]], "ratio": ratio,
+        "seconds": seconds, "sha256": hashlib.sha256(fitted[mask].tobytes()).hexdigest(),
+        **{name: version(name) for name in ("dipy", "numba", "numpy")},
     }
     if not options.no_dipy:
         row |= against_dipy(data, gtab, mask, response, options.order, fitted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,8 +14,9 @@ from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvMod
 from dipy.reconst.shm import sh_to_sf
 from synthetic import ACROSS, ALONG, UNWEIGHTED, gradients, signals
 
-from tistreamlines.errors import InputError
-from tistreamlines.fit import csd
+from tistreamlines.devices import choose, list_devices
+from tistreamlines.errors import DeviceError, InputError
+from tistreamlines.fit import csd, csd_batches
 from tistreamlines.fit.csd import fit_csd
 from tistreamlines.fit.dipy_private import csd_design
 from tistreamlines.fit.response import csd_response
@@ -97,13 +99,61 @@ def test_threads_layout_and_company_leave_the_bits_alone():
     assert np.array_equal(fit_csd(data, gtab, part, RESPONSE), np.where(part[..., None], single, 0))
 
 
+def in_batches(monkeypatch, voxels):
+    """Let reports of progress be so many voxels apart."""
+    monkeypatch.setattr(csd_batches.Pace, "of", lambda _, solutions: csd_batches.Pace(voxels, voxels, 1, solutions))
+
+
 def test_progress_rises_to_one(monkeypatch):
-    monkeypatch.setattr(csd, "POLL", 0.001)
-    data, shares = brainlike(gradients(), 3000), []
+    in_batches(monkeypatch, 100)
+    data, shares = brainlike(gradients(), 300), []
     fit_csd(data, gradients(), everywhere(data), RESPONSE, progress=shares.append)
     assert shares == sorted(shares)
     assert shares[-1] == 1
     assert any(0 < share < 1 for share in shares)
+
+
+def test_batches_leave_the_bits_alone(monkeypatch):
+    data, gtab = brainlike(gradients(), 90), gradients()
+    expected = fit_csd(data, gtab, everywhere(data), RESPONSE)
+    in_batches(monkeypatch, 7)
+    assert np.array_equal(fit_csd(data, gtab, everywhere(data), RESPONSE), expected)
+
+
+def test_a_signal_that_is_not_finite_spoils_its_voxel_alone():
+    data, gtab = brainlike(gradients(), 20), gradients()
+    expected = fit_csd(data, gtab, everywhere(data), RESPONSE)
+    data[5, ..., 7], data[6, ..., 9] = np.nan, np.inf
+    fitted = fit_csd(data, gtab, everywhere(data), RESPONSE)
+    assert np.isnan(fitted[5]).all()
+    assert not np.isfinite(fitted[6]).any()
+    spoilt = np.isin(np.arange(20), (5, 6))
+    assert np.array_equal(fitted[~spoilt], expected[~spoilt])
+
+
+def test_a_device_without_reals_of_64_bits_leaves_the_fit_to_the_cpu(monkeypatch):
+    data, gtab = brainlike(gradients(), 20), gradients()
+    metal = replace(choose("cpu"), arch="metal", name="Apple GPU", float64=False)
+    monkeypatch.setattr(csd_batches, "choose", lambda arch: metal if arch == "metal" else choose(arch))
+    with pytest.warns(UserWarning, match="--arch metal: Apple GPU has no numbers of 64 bits: the CPU fits"):
+        there = fit_csd(data, gtab, everywhere(data), RESPONSE, arch="metal")
+    assert np.array_equal(there, fit_csd(data, gtab, everywhere(data), RESPONSE))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("order", [4, 8, 12])
+def test_a_software_device_gives_the_same_bits(order):
+    """It takes minutes to compile."""
+    if not any(device.arch == "vulkan" and device.available for device in list_devices()):
+        pytest.skip("no Vulkan device")
+    gtab = gradients(100)
+    data = brainlike(gtab, 60)
+    data[5, ..., 7] = np.nan
+    try:
+        there = fit_csd(data, gtab, everywhere(data), RESPONSE, order, arch="vulkan")
+    except DeviceError as error:
+        pytest.skip(str(error))
+    assert np.array_equal(there, fit_csd(data, gtab, everywhere(data), RESPONSE, order), equal_nan=True)
 
 
 def test_an_empty_mask_is_all_zeros():
@@ -119,23 +169,29 @@ def test_voxels_that_do_not_converge_are_told(monkeypatch):
 
 
 def test_a_matrix_without_a_factor_is_refused(monkeypatch):
-    data, build = brainlike(gradients(), 20), csd._tables
-    monkeypatch.setattr(csd, "_tables", lambda system: tuple(-table for table in build(system)))
+    data, build = brainlike(gradients(), 20), csd_batches.equations_of
+
+    def negative(*arguments):
+        equations = build(*arguments)
+        equations.normal = -equations.normal
+        return equations
+
+    monkeypatch.setattr(csd_batches, "equations_of", negative)
     with pytest.raises(InputError, match=r"of 20 voxels have no solution of order 8 with 64 .*: lower the order"):
         fit_csd(data, gradients(), everywhere(data), RESPONSE)
 
 
 def test_too_few_directions_for_the_order_are_refused(monkeypatch):
     # bright signals can drown the ridge
-    monkeypatch.setattr(csd, "RIDGE", 0.0)
+    monkeypatch.setattr(csd_batches, "RIDGE", 0.0)
     data = brainlike(gradients(20), 5)
     with pytest.raises(InputError, match="do not determine coefficients of order 8"):
         fit_csd(data, gradients(20), everywhere(data), RESPONSE)
 
 
 def test_a_caller_that_stops_is_heard_at_once(monkeypatch):
-    monkeypatch.setattr(csd, "POLL", 0.001)
-    data, shares = brainlike(gradients(), 20_000), []
+    in_batches(monkeypatch, 100)
+    data, shares = brainlike(gradients(), 300), []
 
     def stop(share: float) -> None:
         shares.append(share)
@@ -143,7 +199,7 @@ def test_a_caller_that_stops_is_heard_at_once(monkeypatch):
 
     with pytest.raises(KeyboardInterrupt):
         fit_csd(data, gradients(), everywhere(data), RESPONSE, progress=stop)
-    assert shares[0] < 0.5
+    assert shares == [0]
 
 
 def test_the_response_comes_from_the_mask():

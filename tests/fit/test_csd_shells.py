@@ -34,7 +34,7 @@ def fit(data, gtab, threads=None, **options):
     rows = data.reshape(-1, 1, 1, data.shape[-1])
     chosen = ts.Parameters.given({"dg": "det", "sh_order": 8, **(options or {"fa_response": 0.4})})
     dwi = Dwi(rows, Space(np.eye(4), rows.shape[:3]), gtab, Path("series"))
-    functions, record, _ = MODELS["csd"].fit(dwi, everywhere(rows), chosen, threads, lambda _: None)
+    functions, record, _ = MODELS["csd"].fit(dwi, everywhere(rows), chosen, threads, lambda _: None, "cpu")
     return functions[:, 0, 0], record
 
 

@@ -8,6 +8,7 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.fit import fits
 from tistreamlines.fit.fits import Fits
+from tistreamlines.fit.models import MODELS, Fitted
 from tistreamlines.io import nifti
 from tistreamlines.io.cache import Cache
 
@@ -59,3 +60,20 @@ def test_fits_of_a_cache_say_the_same(head, tmp_path, monkeypatch):
     assert said[0] == said[1] == said[2]
     assert [note.split(":")[0] for note in said[0][0]] == ["no --mask", str(dwi.path)]
     assert said[3] == (said[0][0][:1], [])
+
+
+@pytest.mark.parametrize(("least", "arch"), [(3, "cpu"), (2, "cuda")])
+def test_a_gpu_fits_many_voxels(head, monkeypatch, least, arch):
+    """The mask has four voxels, and the CPU two threads."""
+    dwi, asked = nifti.load_dwi(*head.series), []
+    mask = np.zeros(dwi.space.shape, bool)
+    mask[0, 0, :4] = True
+
+    def fit(*arguments):
+        asked.append(arguments[-1])
+        return Fitted(np.zeros((*mask.shape, 15), np.float32), {})
+
+    monkeypatch.setitem(MODELS, "csd", replace(MODELS["csd"], fit=fit))
+    monkeypatch.setattr(fits, "FEW_OF_CORE", least)
+    Fits(dwi, mask, 2, arch="cuda").coefficients("csd", ts.Parameters(dg="prob", sh_order=4))
+    assert asked == [arch]

@@ -40,7 +40,7 @@ from tistreamlines.backends.numba.compiler import compiled
 def twice(x):
     x[0] = 2 * x[0]
 """
-CHOLESKY = Path(ts.__file__).parent / "fit" / "cholesky_kernels.py"
+CHUNK = Path(ts.__file__).parent / "tracking" / "growth" / "chunk_kernels.py"
 STRANGER = 65534  # another user, whom root can give files to
 
 TAICHI = COMPILERS["taichi"]
@@ -586,7 +586,7 @@ def test_variables_that_taichi_cannot_read_are_one_line(monkeypatch, variable, v
 # ------------------------------------------------------------------------------------------------- what is told apart
 def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     """Numba copies the team's operations into what calls them, but that is known by the caller's text alone."""
-    text, linked = _cache.text_of(CHOLESKY), link([], _dialect.dialect(), {}).text
+    text, linked = _cache.text_of(CHUNK), link([], _dialect.dialect(), {}).text
     for package in ("numba", "llvmlite"):
         assert f"{package} {version(package)}" in text
         assert f"{package} {version(package)}" in linked
@@ -595,5 +595,5 @@ def test_compiled_code_is_told_apart_by_all_that_it_copies(monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", changed)
     monkeypatch.setattr(_cache, "made_by", _cache.made_by.__wrapped__)
     monkeypatch.setattr(_dialect, "made_by", _cache.made_by)
-    assert _cache.text_of(CHOLESKY) != text
+    assert _cache.text_of(CHUNK) != text
     assert link([], _dialect.dialect(), {}).text != linked

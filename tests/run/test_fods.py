@@ -392,8 +392,7 @@ def test_a_full_disk_leaves_the_earlier_folder(folder, tmp_path, monkeypatch):
     ({"model": "csd", "lmax": "8,0"}, "--model csd one tissue"), ({"format": "nii"}, "--format is 'nii'"),
     ({"sh_basis": "tournier07_full"}, "--sh-basis is"), ({"sh_basis": "descoteaux07"}, "needs --format nii.gz"),
     ({"model": "msmt", "csd_lambda": 1}, "--csd-lambda"), ({"model": "csd", "normalise": False}, "--normalise"),
-    ({"model": "csd", "arch": "cuda"}, "--arch cuda"), ({"csd_lambda": 0}, "--csd-lambda is"),
-    ({"threads": 0}, "--threads is 0"), ({"shells": "x"}, "--shells is 'x'"),
+    ({"csd_lambda": 0}, "--csd-lambda is"), ({"threads": 0}, "--threads is 0"), ({"shells": "x"}, "--shells is 'x'"),
     ({"model": "csd", "response_wm": "wm.txt"}, "--response-wm"), ({"response_gm": "gm.txt"}, "needs --response-wm"),
 ])
 def test_wrong_options_are_named(folder, options, words):

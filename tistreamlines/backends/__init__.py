@@ -59,6 +59,16 @@ def open_program(
     return program_class(device)(device, source, exact=exact, kind=open_checked(device, exact))
 
 
+def fits_soon(device: Device) -> bool:
+    """Whether a GPU begins with reals of 64 bits at once; another one waits seconds for the runtime of its compiler."""
+    if device.on_host or device.lack:
+        return False
+    from .driven.program import WideDrivenProgram
+    from .taichi.trial import wide_class
+
+    return wide_class(device) is WideDrivenProgram
+
+
 def before_threads(arch: str) -> None:
     """Do what has to be done before a thread starts that opens a device of an arch."""
     if arch not in ON_HOST:

@@ -45,7 +45,7 @@ OWN = ("model", "mask", "lmax", "format", "sh_basis", "report")  # options whose
         "with csd at most what the directions determine, and 0]")
 @parameter_options(OF_FITS, facts=FACTS)
 @group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False),
-        help="Where tissues are fitted. The files are the same.  [default: cpu]")
+        help="Where voxels are fitted. The files are the same.  [default: cpu]")
 @parameter_options(["threads"])
 @group_option(RUNNING)("--dry-run", is_flag=True,
         help="Read and check all inputs, and print what would be fitted to which volumes and voxels, and which files "

@@ -1,10 +1,8 @@
 """Constrained spherical deconvolution (CSD): the fibre orientation distributions of DIPY, fitted on all cores.
 
-DIPY builds the model. A kernel compiled by Numba (``cholesky_kernels.py``) replaces DIPY's ``csdeconv``, since it takes
-5.4 s for 226,024 voxels on two cores, where DIPY takes 44 s (``cpu-two-cores-csd.json``). It solves the normal
-equations of each voxel again for each set of constrained directions. Matrices are flat arrays whose rows are padded to
-multiples of 32, so that all long sums use vector instructions. The order of additions is fixed, and no addition is
-fused with a product, so the results are bit-identical for every CPU and number of threads.
+DIPY builds the model. A kernel (:mod:`.csd_kernels`) replaces DIPY's ``csdeconv``, since it takes 5.4 s for 226,024
+voxels on two cores, where DIPY takes 44 s (``cpu-two-cores-csd.json``). It runs on GPUs too. The results are
+bit-identical on every device, for every number of threads.
 
 References
 ----------
@@ -18,34 +16,26 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, AxSymShResponse, GradientTable, Json
-from ..devices import usable_cores
+from ..devices import ARCHS, choose_wide
 from ..errors import InputError
 from ..space.harmonics import order_of
-from ..space.sphere import round_up
+from .csd_batches import ENDS, Batches, lower
 from .dipy_private import csd_design, csd_normal
 
 if TYPE_CHECKING:
     from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
 
-    from ..backends.numba.cache import Function
-
 Response: TypeAlias = "tuple[Array, float] | AxSymShResponse"
-POLL = 0.1  # s between two reports of progress
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_
-RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
-ENDS = 3  # ways in which the kernel ends: converged, unfinished, singular
-BEYOND = 31  # elements that it reads after the last row of a symmetric matrix
+CPU = ARCHS[-1]
 
 __all__ = ["fit_csd"]
 
@@ -102,13 +92,14 @@ def fit_csd(
     threads: int | None = None,
     progress: Callable[[float], object] = lambda _: None,
     weight: float = DIPYS_WEIGHT,
+    arch: str = CPU,
 ) -> npt.NDArray[np.float32]:
     """Fit fibre orientation distributions, as DIPY's ``ConstrainedSphericalDeconvModel``.
 
     Parameters
     ----------
     data : (x, y, z, n)
-        Signals of one shell; b0s are ignored.
+        Signals of one shell, which are taken as float32; b0s are ignored.
     gtab : dipy.core.gradients.GradientTable
         Gradients of the n volumes.
     mask : (x, y, z) bool
@@ -123,6 +114,9 @@ def fit_csd(
         Called from this thread with the fraction of finished voxels, 0 to 1.
     weight : float
         Weight of the constraint that distributions are not negative, DIPY's ``lambda_``.
+    arch : str
+        Where to compute: 'cpu', 'cuda', 'vulkan' or 'auto'. The bits of the result are the same. A device without reals
+        of 64 bits, such as Metal's, leaves the fit to the CPU.
 
     Returns
     -------
@@ -134,27 +128,31 @@ def fit_csd(
     ------
     InputError
         If the arrays do not match, the order or the response is invalid, or there are too few directions for the order.
+    DeviceError
+        If the device cannot compute this.
 
     Warns
     -----
     UserWarning
-        If voxels did not converge, and, from DIPY, if there are fewer directions than coefficients.
+        If voxels did not converge; if the device leaves the fit to the CPU; from DIPY, if directions are fewer than
+        coefficients.
     """
     check_series(data, gtab, mask)
-    return fit_system(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress)
+    return fit_system(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress, arch)
 
 
 def fit_system(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
-    progress: Callable[[float], object] = lambda _: None,
+    progress: Callable[[float], object] = lambda _: None, arch: str = CPU,
 ) -> npt.NDArray[np.float32]:
     """Do what :func:`fit_csd` does with equations that are known."""
-    solved, order = deconvolve_series(data, gtab, mask, system, threads, progress), order_of(system.design.shape[1])
+    solved = deconvolve_series(data, gtab, mask, system, threads, progress, arch)
+    order = order_of(system.design.shape[1])
     count = np.count_nonzero(mask)
     if solved.singular:
         raise InputError(
             f"{solved.singular} of {count} voxels have no solution of order {order} with "
-            f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes: {_lower(order)}"
+            f"{np.count_nonzero(~gtab.b0s_mask)} diffusion-weighted volumes: {lower(order)}"
         )
     if solved.unfinished:
         what = f"{solved.unfinished} of {count} voxels did not converge in {MOST_SOLUTIONS} iterations"
@@ -164,41 +162,22 @@ def fit_system(
 
 def deconvolve_series(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], system: System, threads: int | None = None,
-    progress: Callable[[float], object] = lambda _: None,
+    progress: Callable[[float], object] = lambda _: None, arch: str = CPU,
 ) -> Deconvolution:
     """Do what :func:`fit_system` does, and leave its failures to the caller."""
-    tables, kernel = _tables(system), _kernel()
-    out = np.zeros((*mask.shape, system.design.shape[1]), np.float32)
+    n = system.design.shape[1]
+    out, ends = np.zeros((mask.size, n), np.float32), np.zeros(ENDS, np.int64)
     voxels, volumes = np.flatnonzero(mask), np.flatnonzero(~np.asarray(gtab.b0s_mask))
-    rows, flat = np.ascontiguousarray(data).reshape(mask.size, -1), out.reshape(mask.size, -1)
-    parts = min(threads or usable_cores(), len(voxels))
-    ends, finished, stop = np.zeros((parts, ENDS), np.int64), np.zeros((parts, 1), np.int64), np.zeros(1, np.int64)
-
-    def fit_part(part: int) -> None:
-        """Fit every so many voxels in one call, because a thread waits for Python's lock between two calls."""
-        state = ends[part], finished[part], stop
-        rule = float(system.tau), MOST_SOLUTIONS
-        kernel(rows, voxels[part::parts].copy(), volumes, tables, *rule, _memory(system), state, flat)
-
-    with ThreadPoolExecutor(max(parts, 1)) as pool:
-        try:
-            tasks = [pool.submit(fit_part, part) for part in range(parts)]
-            while wait(tasks, POLL).not_done:
-                progress(finished.sum() / len(voxels))
-        finally:
-            stop[:] = 1
-    for task in tasks:
-        task.result()
+    series = np.ascontiguousarray(data).reshape(mask.size, -1)
+    batches = Batches(choose_wide(arch, "csd"), system, len(voxels), MOST_SOLUTIONS, threads)
+    for first in range(0, len(voxels), batches.voxels):
+        progress(first / len(voxels))
+        rows = voxels[first : first + batches.voxels]
+        out[rows], ended = batches.fit(series[rows][:, volumes])
+        ends += ended
     progress(1.0)
-    _, unfinished, singular = ends.sum(axis=0).tolist()
-    return Deconvolution(out, system, unfinished, singular)
-
-
-@cache
-def _kernel() -> Function:
-    from ..backends.numba.cache import Function, text_of
-
-    return Function(text_of(Path(__file__).with_name("cholesky_kernels.py")), "deconvolve")
+    _, unfinished, singular = ends.tolist()
+    return Deconvolution(out.reshape(*mask.shape, n), system, unfinished, singular)
 
 
 def _dipys_model(
@@ -215,54 +194,6 @@ def _dipys_model(
         warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
         options: Json = {"sh_order_max": order, "lambda_": weight, "convergence": MOST_SOLUTIONS}
         return ConstrainedSphericalDeconvModel(gtab, response, **options)
-
-
-def _tables(system: System) -> tuple[npt.NDArray[np.float64], ...]:
-    """Lay the equations out for the kernel: the fields of its ``Tables``."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
-    (signals, n), directions = system.design.shape, len(system.positivity)
-    try:
-        normal = _regular(system.normal)
-        unconstrained = cho_solve(cho_factor(normal), system.design.T)  # from signals to coefficients
-    except LinAlgError as error:
-        order = order_of(n)
-        raise InputError(f"the gradients do not determine coefficients of order {order}: {_lower(order)}") from error
-    width = round_up(n + 1)  # one more column for the right-hand side
-    return (
-        _table(system.design, signals, width), _table(unconstrained.T, signals, width),
-        _table(normal, round_up(n, 4), width, BEYOND), _table(system.positivity, directions, width, BEYOND),
-        _table(system.positivity.T, n, round_up(directions)),
-    )
-
-
-def _table(values: Array, rows: int, width: int, extra: int = 0) -> npt.NDArray[np.float64]:
-    """Pad a matrix with zeros to (rows, width), flatten it, and append more zeros."""
-    out = np.zeros(rows * width + extra)
-    out[: rows * width].reshape(rows, width)[: values.shape[0], : values.shape[1]] = values
-    return out
-
-
-def _memory(system: System) -> tuple[Array, ...]:
-    """Return the arrays that the kernel works in: the fields of its ``Work``."""
-    (signals, n), directions = system.design.shape, len(system.positivity)
-    width = round_up(n + 1)
-    kinds = [(round_up(n, 4) * width + BEYOND, float)] * 2 + [(directions, np.int32)] + [(directions, np.int64)] * 2
-    kinds += [(size, float) for size in (width, width, round_up(directions), n, signals)]
-    return tuple(np.zeros(size, kind) for size, kind in kinds)
-
-
-def _lower(order: int) -> str:
-    return "lower the order (--sh-order)" if order > 2 else "give a series of more directions"
-
-
-def _regular(normal: Array) -> Array:
-    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise."""
-    from scipy.linalg import get_lapack_funcs
-
-    (factorise,) = get_lapack_funcs(("potrf",), (normal,))
-    _, info = factorise(normal, lower=False, clean=False)
-    return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
 
 
 def check_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:

@@ -12,11 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, Json
+from ..devices import usable_cores
 from ..errors import InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
+from .csd import CPU
 from .models import MODELS, FitOptions, Fitted, volumes_of
 from .shells import gradients_on_shell, on_shell, shell_of_tensor
 from .tensor import tensor_fa
@@ -24,6 +26,7 @@ from .tissues import TISSUES
 
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
+FEW_OF_CORE = 1 << 12  # voxels that a core fits before a GPU is ready: in 0.3 s
 SMALL = 0.1  # of the voxels with signal: a brain mask of fewer voxels is doubtful
 
 
@@ -48,14 +51,18 @@ class Fits:
         Called with a sentence about what may be wrong.
     progress : callable
         Called with the share of fitted voxels, 0 to 1.
+    arch : str
+        That of the device which fits csd to many voxels. The bits are the same.
     """
 
     def __init__(
         self, dwi: Dwi, mask: Mask | None, threads: int | None = None, causes: Mapping[str, object] | None = None,
         cache: Cache | None = None, note: Callable[[str], object] = lambda _: None,
         warn: Callable[[str], object] = lambda _: None, progress: Callable[[float], object] = lambda _: None,
+        arch: str = CPU,
     ) -> None:
         self._dwi, self._mask, self._threads, self._causes = dwi, mask, threads, dict(causes or {})
+        self._arch = arch
         self._cache, self._note, self._warn, self._progress = cache, note, warn, progress
         self.chosen: Json = {}  # from the data, by the last fit of a model
         self.shares: Mapping[str, Map] = {}  # of tissues, by the same fit
@@ -158,8 +165,11 @@ class Fits:
         if not MODELS[model].all_shells:
             data, gtab = on_shell(dwi.data, dwi.gtab, volumes_of(options))
             dwi = replace(dwi, data=data, gtab=gtab)
+        few = self.mask.sum() < FEW_OF_CORE * (self._threads or usable_cores())
         try:
-            return MODELS[model].fit(dwi, self.mask, options, self._threads, self._progress)
+            return MODELS[model].fit(
+                dwi, self.mask, options, self._threads, self._progress, CPU if few else self._arch
+            )
         except InputError as error:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
 

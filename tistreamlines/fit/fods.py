@@ -10,6 +10,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..io.nifti import Dwi
 from ..space.harmonics import degrees, from_descoteaux, order_of, sampling_matrix
+from .csd import CPU
 from .fod_fit import FodFit, residuals
 from .models import BASIS as FITTED_BASIS
 from .models import FitOptions, fit_fibres
@@ -19,7 +20,7 @@ from .tissues import BASIS
 
 def csd_fods(
     dwi: Dwi, mask: npt.NDArray[np.bool_], options: FitOptions, threads: int | None = None,
-    progress: Callable[[float], object] = lambda _: None,
+    progress: Callable[[float], object] = lambda _: None, arch: str = CPU,
 ) -> FodFit:
     """Fit CSD to the shell that serves it best.
 
@@ -35,6 +36,8 @@ def csd_fods(
         Number of CPU threads; None is one per core.
     progress : callable, optional
         Receives the share of fitted voxels, 0 to 1.
+    arch : str
+        Where voxels are fitted.
 
     Returns
     -------
@@ -46,7 +49,7 @@ def csd_fods(
         If the series does not determine the FODs.
     """
     data, gtab = on_shell(dwi.data, dwi.gtab, shell_of_models)
-    fit, weighted = fit_fibres(data, gtab, mask, options, threads, progress), ~np.asarray(gtab.b0s_mask)
+    fit, weighted = fit_fibres(data, gtab, mask, options, threads, progress, arch), ~np.asarray(gtab.b0s_mask)
     signals, design, voxels = data[..., weighted], fit.system.design, fit.voxels
     return FodFit(
         {"wm": from_descoteaux(fit.coefficients, BASIS).astype(np.float32)},

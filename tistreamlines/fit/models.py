@@ -20,7 +20,7 @@ from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
-from .csd import DIPYS_WEIGHT, System, fit_system
+from .csd import CPU, DIPYS_WEIGHT, System, fit_system
 from .csd_shells import (
     ORDER,
     SHARPER,
@@ -65,7 +65,7 @@ class Fitted(NamedTuple):
     shares: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({})
 
 
-Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress], Fitted]
+Fit = Callable[[Dwi, Mask, "FitOptions", int | None, Progress, str], Fitted]
 Estimate = TypeVar("Estimate")  # a response of one shell or of several
 
 REFERENCES = {
@@ -115,8 +115,8 @@ class Model:
         Keys of REFERENCES.
     fit : callable
         Fits the model to a series, of one shell unless ``all_shells``. Its arguments are the series, the voxels to fit
-        (x, y, z), the options and the number of CPU threads (None is one per core). The last one is a function that
-        receives the share of fitted voxels.
+        (x, y, z), the options and the number of CPU threads (None is one per core). The last ones are a function that
+        receives the share of fitted voxels, and the arch whose device may fit them.
     order : int
         Default order of the harmonics for series with enough directions.
     dipys : dict
@@ -144,7 +144,7 @@ class Model:
 def _fit_with_dipy(kind: str) -> Fit:
     """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
 
-    def fit(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
+    def fit(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
         from dipy.reconst import shm
 
         data, gtab = dwi.data, dwi.gtab
@@ -183,16 +183,19 @@ class CsdFit(NamedTuple):
     voxels: Mask | None
 
 
-def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
-    fit = fit_fibres(dwi.data, dwi.gtab, mask, options, threads, progress)
+def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
+    fit = fit_fibres(dwi.data, dwi.gtab, mask, options, threads, progress, arch)
     return Fitted(fit.coefficients, fit.chosen)
 
 
 def fit_fibres(
     data: Array, gtab: GradientTable, mask: Mask, options: FitOptions, threads: int | None = None,
-    progress: Progress = lambda _: None,
+    progress: Progress = lambda _: None, arch: str = CPU,
 ) -> CsdFit:
-    """Fit constrained spherical deconvolution to one shell or several, with responses of single-fibre voxels."""
+    """Fit constrained spherical deconvolution to one shell or several, with responses of single-fibre voxels.
+
+    The device of an arch fits the voxels. The CPU estimates the response and chooses the weight.
+    """
     directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), count_of(options.sh_order)
     if directions < coefficients:
         warnings.warn(
@@ -213,11 +216,11 @@ def fit_fibres(
             record, voxels = response.record, response.voxels
         if weight_of(options.csd_lambda) is None:
             warnings.warn(f"{flag('csd_lambda')} auto is {weight:g} for this series", stacklevel=2)
-        coefficients = fit_system(data, gtab, mask, system, threads, progress)
+        coefficients = fit_system(data, gtab, mask, system, threads, progress, arch)
     return CsdFit(coefficients, system, {"csd_lambda": weight, "response": record}, voxels)
 
 
-def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress) -> Fitted:
+def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
     """Fit the FODs of white matter beside other tissues: along the scanner's axes, as a file of them would have it."""
     fit = tissue_fods(
         along_scanner_axes(dwi), mask, tissue_options(options), threads, lambda _, share: progress(share)

@@ -142,7 +142,7 @@ def fit_fods(
     threads : int, optional
         Number of CPU threads; by default all cores.
     arch : str
-        Where tissues are fitted: 'cpu', the default, 'cuda', 'vulkan' and others, or 'auto' for the first of these with
+        Where voxels are fitted: 'cpu', the default, 'cuda', 'vulkan' and others, or 'auto' for the first of these with
         a GPU. The bits are the same.
     model : str, optional
         'msmt' fits several tissues to all shells, and 'csd' white matter to one of them. By default, it is msmt for
@@ -257,8 +257,6 @@ def _read(
     model = {"dg": GETTER, "model": _model_of(options, gtab, opened.path), "sh_order": (*orders, None)[0]}
     if model["model"] == "csd":
         model["csd_shells"] = ONE
-    if model["model"] == "csd" and options.get("arch", CPU) != CPU:
-        raise ParameterError(f"--model csd is fitted on the CPU: leave --arch {options.get('arch')} out")
     if len(orders) > 1 and model["model"] == "csd":
         raise ParameterError(f"--lmax has {len(orders)} orders, and --model csd one tissue: give one, e.g. {orders[0]}")
     chosen = Parameters.given({**shared, "mask": located.mask, **model})
@@ -324,7 +322,7 @@ def _fit(
     with _named_in_errors(dwi.path), warnings_of_fit() as texts:
         if chosen.model == "csd":
             log.begin("fit")
-            fit = csd_fods(dwi, inside, chosen, chosen.threads, log.watcher.fitted)
+            fit = csd_fods(dwi, inside, chosen, chosen.threads, log.watcher.fitted, arch)
         else:
             fit = tissue_fods(dwi, inside, tissue_options(chosen, orders), chosen.threads, tell, arch)
     for text in texts:

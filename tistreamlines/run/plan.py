@@ -48,7 +48,7 @@ from .inputs import (
 )
 from .log import Log
 from .seeds import Region, seeds_of
-from .setup import settings_on
+from .setup import arch_of_fits, settings_on
 from .spec import Spec, describe, with_order
 
 Followed = Signals | OrientationFunctions | Samples
@@ -195,7 +195,8 @@ def _prepare(
     known |= {"frame": inputs.frames.get("bvecs", {}).get("frame", ""), "shells": parameters.shells}
     fits = None
     if inputs.dwi is not None:
-        fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, log.note, log.warn, log.watcher.fitted)
+        arch, tells = arch_of_fits(parameters), (log.note, log.warn, log.watcher.fitted)
+        fits = Fits(inputs.dwi, inputs.mask, parameters.threads, known, cache, *tells, arch)
     log.begin("prepare")
 
     @cached

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 
 import numpy as np
 
-from ..devices import Device, choose, choose_several
+from ..backends import fits_soon
+from ..devices import ARCHS, Device, choose, choose_several
 from ..errors import ParameterError
 from ..helpers import may_start
 from ..options.parameters import Parameters
@@ -28,6 +29,13 @@ def devices_of(parameters: Parameters) -> list[Device]:
     if parameters.devices is None:
         return [choose(parameters.arch)]
     return choose_several(parameters.arch, parameters.devices)
+
+
+def arch_of_fits(parameters: Parameters) -> str:
+    """Return the arch whose device fits models: that of the run if this process opens it and begins soon, else 'cpu'."""
+    first = choose(parameters.arch)
+    opens = devices_of(parameters) == [first] and not parameters.resume
+    return first.arch if opens and fits_soon(first) else ARCHS[-1]
 
 
 def session_on(

@@ -1,0 +1,24 @@
+"""On which device a run fits models."""
+
+from dataclasses import replace
+
+import pytest
+
+from tistreamlines.devices import choose
+from tistreamlines.options.parameters import Parameters
+from tistreamlines.run import setup
+
+
+@pytest.mark.parametrize(("changed", "options", "arch"), [
+    ({}, {}, "cuda"), ({"float64": False}, {}, "cpu"), ({"software": True}, {}, "cpu"),
+    ({}, {"resume": True}, "cpu"), ({}, {"devices": "1"}, "cpu"), ({}, {"devices": "0"}, "cuda"),
+])
+def test_the_gpu_of_this_process_fits(monkeypatch, changed, options, arch):
+    gpu = replace(choose("cpu"), arch="cuda", **changed)
+    monkeypatch.setattr(setup, "choose", lambda _: gpu)
+    monkeypatch.setattr(setup, "choose_several", lambda _, devices: [replace(gpu, index=gpu.index + int(devices))])
+    assert setup.arch_of_fits(Parameters.given({"dg": "prob", "arch": "cuda", **options})) == arch
+
+
+def test_the_cpu_fits_where_it_tracks():
+    assert setup.arch_of_fits(Parameters.given({"dg": "prob", "arch": "cpu"})) == "cpu"
