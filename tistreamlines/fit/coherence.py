@@ -17,6 +17,8 @@ from functools import cached_property
 import numpy as np
 
 from ..aliases import Array, GradientTable
+from ..devices import usable_cores
+from ..devices.threads import thread_pool
 from ..io.samples import Samples
 from ..space.batch import Space
 from ..space.harmonics import basis_of, order_of, sampling_matrix
@@ -33,6 +35,7 @@ VOXELS = 60_000  # maximum number of voxels to examine
 DIRECTIONS, SHELL_WIDTH = 12, 100  # number of lowest b-values that set the shell, and its width in s/mm2
 XYZ = "xyz"
 BLOCK = 1 << 14  # voxels whose functions are sampled at a time
+TASKS = 8  # of threads, for axes and for turns
 
 
 def _turns() -> dict[str, Array]:
@@ -131,6 +134,17 @@ def coherence(field: AxisField, turn: Array | None = None) -> Array:
     return scores / (2 * STEPS)
 
 
+def scores_of_turns(field: AxisField) -> Array:
+    """Return the scores (24, n) of :func:`coherence` for each of TURNS; threads share the work."""
+    turns, scores = np.stack([*TURNS.values()]), np.empty((len(TURNS), len(field.places)), np.float32)
+
+    def score(first: int) -> None:
+        scores[first::TASKS] = coherence(field, turns[first::TASKS])
+
+    list(thread_pool("turns", usable_cores()).map(score, range(TASKS)))
+    return scores
+
+
 def lead(scores: Array, others: Array) -> Lead:
     """Compare two sets of scores (n,), paired if they have the same length."""
     if min(len(scores), len(others)) < LEAST_PLACES:
@@ -175,7 +189,9 @@ def tensor_field(data: Array, gtab: GradientTable, mask: Array, sides: Array) ->
     fa = np.sqrt(np.maximum(1.5 - 0.5 * np.trace(tensors, axis1=1, axis2=2) ** 2 / size, 0))
     fa = np.where(fa < 1, fa, 0)
     clear, axes = _clear(fa), np.zeros((len(fa), 3), np.float32)
-    axes[clear] = np.linalg.eigh(tensors[clear])[1][:, :, 2]  # nobody reads the others
+    parts = np.array_split(tensors[clear], TASKS)  # nobody reads the others
+    vectors = thread_pool("axes", usable_cores()).map(lambda part: np.linalg.eigh(part)[1][:, :, 2], parts)
+    axes[clear] = np.concatenate([*vectors])
     return field_of(mask, axes, fa, sides)
 
 

@@ -16,27 +16,34 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 
 from ..aliases import Array, Json
-from ..devices import usable_cores
-from ..devices.threads import thread_pool
 from ..io.mif import MRTRIX_SUFFIXES
 from ..io.nifti import Dwi
 from ..io.orientations import Orientations
 from ..io.samples import Samples
 from ..space.batch import Space
 from ..space.harmonics import BASES, basis_of, turn_coefficients
-from .coherence import FLIPPED_X, MARGIN, TURNS, coherence, lead, maxima_field, peaks_field, samples_field, tensor_field
+from .coherence import (
+    FLIPPED_X,
+    MARGIN,
+    TURNS,
+    coherence,
+    lead,
+    maxima_field,
+    peaks_field,
+    samples_field,
+    scores_of_turns,
+    tensor_field,
+)
 
 AS_GIVEN = "as given"  # the turn that changes nothing
 SAME = 1e-4  # largest difference in direction cosines between equal frames
 BRIGHT = 0.1  # of the 99th percentile of the mean b0: darker voxels are not examined
 # tournier07 of MRtrix3, descoteaux07_legacy of DIPY, and then those that programs seldom write
 BY_USE = sorted(BASES, key=lambda name: ((BASES[name].basis == "tournier07") == BASES[name].legacy, BASES[name].legacy))
-TASKS = 8  # in which threads score the turns
 NEGATIVE = 0.15  # of the positive part: the negative part of an orientation function is smaller
 
 
@@ -129,9 +136,7 @@ def gradient_scores(dwi: Dwi, mask: Array | None = None) -> dict[str, Array]:
     if mask is None:
         mask = np.asarray(dwi.mean_b0 > BRIGHT * np.percentile(dwi.mean_b0, 99))
     seen = tensor_field(dwi.data, dwi.gtab, mask, dwi.space.voxel_sizes)
-    turns = np.array_split(np.stack([*TURNS.values()]), TASKS)
-    scores = thread_pool("turns", usable_cores()).map(partial(coherence, seen), turns)
-    return dict(zip(TURNS, np.concatenate([*scores]), strict=True))
+    return dict(zip(TURNS, scores_of_turns(seen), strict=True))
 
 
 def _choose_gradients(scores: Mapping[str, Array], differ: bool, asked: str, name: str) -> Placement:
