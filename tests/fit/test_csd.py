@@ -134,7 +134,7 @@ def test_a_signal_that_is_not_finite_spoils_its_voxel_alone():
 def test_a_device_without_reals_of_64_bits_leaves_the_fit_to_the_cpu(monkeypatch):
     data, gtab = brainlike(gradients(), 20), gradients()
     metal = replace(choose("cpu"), arch="metal", name="Apple GPU", float64=False)
-    monkeypatch.setattr(csd_batches, "choose", lambda arch: metal if arch == "metal" else choose(arch))
+    monkeypatch.setattr("tistreamlines.devices.choose", lambda arch: metal if arch == "metal" else choose(arch))
     with pytest.warns(UserWarning, match="--arch metal: Apple GPU has no numbers of 64 bits: the CPU fits"):
         there = fit_csd(data, gtab, everywhere(data), RESPONSE, arch="metal")
     assert np.array_equal(there, fit_csd(data, gtab, everywhere(data), RESPONSE))

@@ -16,61 +16,21 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, AxSymShResponse, GradientTable, Json
+from ..aliases import Array, GradientTable
 from ..devices import ARCHS, choose_wide
 from ..errors import InputError
 from ..space.harmonics import order_of
 from .csd_batches import ENDS, Batches, lower
-from .dipy_private import csd_design, csd_normal
+from .csd_system import DIPYS_WEIGHT, MOST_SOLUTIONS, Response, System
 
-if TYPE_CHECKING:
-    from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
-
-Response: TypeAlias = "tuple[Array, float] | AxSymShResponse"
-MOST_SOLUTIONS = 50  # DIPY's default
-DIPYS_WEIGHT = 1.0  # its lambda_
 CPU = ARCHS[-1]
 
 __all__ = ["fit_csd"]
-
-
-@dataclass(frozen=True, eq=False)
-class System:
-    """The equations of DIPY's model: signals = design coefficients, and the constraint of small amplitudes.
-
-    Attributes
-    ----------
-    design : (signals, n) float64
-    normal : (n, n) float64, design' design.
-    positivity : (directions, n) float64
-        Maps coefficients to amplitudes times the weight, in DIPY's units.
-    tau : amplitudes below ``tau`` times the mean are constrained.
-    weight : DIPY's ``lambda_``.
-    """
-
-    design: Array
-    normal: Array
-    positivity: Array
-    tau: float
-    weight: float
-
-    @classmethod
-    def of(cls, gtab: GradientTable, response: Response, order: int, weight: float) -> System:
-        """Return the equations of DIPY's model."""
-        if order < 2 or order % 2:
-            raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
-        model = _dipys_model(gtab, response, order, weight)
-        return cls(csd_design(model), csd_normal(model), np.asarray(model.B_reg), model.tau, weight)
-
-    def with_weight(self, weight: float) -> System:
-        """Return the equations with another weight: only the rows of the constraint change."""
-        return replace(self, positivity=self.positivity * (weight / self.weight), weight=weight)
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,22 +138,6 @@ def deconvolve_series(
     progress(1.0)
     _, unfinished, singular = ends.tolist()
     return Deconvolution(out.reshape(*mask.shape, n), system, unfinished, singular)
-
-
-def _dipys_model(
-    gtab: GradientTable, response: Response, order: int, weight: float
-) -> ConstrainedSphericalDeconvModel:
-    """Build DIPY's model."""
-    from dipy.reconst.csdeconv import AxSymShResponse, ConstrainedSphericalDeconvModel
-
-    if not isinstance(response, AxSymShResponse):
-        evals, unweighted = np.asarray(response[0], float), float(response[1])
-        if evals.shape != (3,) or not (np.isfinite(evals).all() and evals.min() > 0 and 0 < unweighted < np.inf):
-            raise InputError(f"the response is {response}: give three eigenvalues in mm2/s and S0, all positive")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
-        options: Json = {"sh_order_max": order, "lambda_": weight, "convergence": MOST_SOLUTIONS}
-        return ConstrainedSphericalDeconvModel(gtab, response, **options)
 
 
 def check_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +19,7 @@ from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.harmonics import order_of
 from ..space.sphere import round_up
 from . import csd_kernels as kernels
-
-if TYPE_CHECKING:
-    from .csd import System
+from .csd_system import System
 
 SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set of directions from these
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients

@@ -32,7 +32,7 @@ def devices_of(parameters: Parameters) -> list[Device]:
 
 
 def arch_of_fits(parameters: Parameters) -> str:
-    """Return the arch whose device fits models: that of the run if this process opens it and begins soon, else 'cpu'."""
+    """Return the arch that fits models: that of the run if it begins soon in this process, else 'cpu'."""
     first = choose(parameters.arch)
     opens = devices_of(parameters) == [first] and not parameters.resume
     return first.arch if opens and fits_soon(first) else ARCHS[-1]
