@@ -33,7 +33,7 @@ if [[ $part == *loops* ]]; then
     kept "suite-$name.json"
 fi
 if [[ $part == *commands* ]]; then
-    suite "${commands[@]}" --files-to-file cold,warm,cached --repeat 3 --time-limit 300
+    suite "${commands[@]}" --files-to-file cold,warm,cached --repeat "${REPEAT:-3}" --time-limit 300
     kept "$name-files-to-file.json"
 fi
 [ "$results" != benchmarks/results ] || "${PYTHON:-python3}" docs/generate.py
