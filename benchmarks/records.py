@@ -34,8 +34,7 @@ def commit() -> str:
     return described.stdout.strip()
 
 
-# kernels that no command of the tables runs, and those of FA, which take a fraction of a second
-APART = "fit/msmt_kernels.py", "fit/basis_kernels.py", "fit/tensor_kernels.py"
+APART = "fit/msmt_kernels.py", "fit/basis_kernels.py"  # kernels that no command of the tables runs
 
 
 def kernels(package: Path = ROOT / "tistreamlines", fits: bool = True) -> str:
@@ -63,7 +62,15 @@ def shape(tree: ast.AST) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             node.value = ""
     _number(tree, {}, {})
-    return ast.dump(tree)
+    return _written(tree)
+
+
+def _written(part: object) -> str:
+    """Return code as text that is the same in all versions of Python, which have more and more empty fields."""
+    if isinstance(part, ast.AST):
+        fields = [f"{name}={_written(value)}" for name, value in ast.iter_fields(part) if value not in (None, [])]
+        return f"{type(part).__name__}({', '.join(fields)})"
+    return f"[{', '.join(map(_written, part))}]" if isinstance(part, list) else repr(part)
 
 
 def _number(node: ast.AST, names: dict[str, str], variables: dict[str, str]) -> None:
