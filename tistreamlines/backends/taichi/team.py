@@ -183,11 +183,6 @@ TEAM_SPELL = {
         "raised": "ti.select(_lane >= {1}, ti.bit_cast(ti.simt.warp.shfl_up_i32("
         "ti.u32(0xFFFFFFFF), ti.bit_cast({0}, ti.i32), {1}), ti.f32), 0.0)",
     },
-    WIDE_KIND: {
-        "team_any": "ti.simt.warp.any_nonzero(ti.u32(0xFFFFFFFF), ti.cast({}, ti.i32))",
-        "team_last": "(31 - ti.math.clz(ti.simt.warp.ballot(ti.cast({}, ti.i32))))",
-        "team_value": "_of_lane({}, {})", "raised": "ti.select(_lane >= {1}, _below({0}, {1}), ti.f64(0.0))",
-    },
     "subgroup": {
         "team_min": "_real(ti.simt.subgroup.reduce_min({}))",
         "team_max": "_real(ti.simt.subgroup.reduce_max({}))",
@@ -207,6 +202,10 @@ TEAM_SPELL = {
         "team_first": "ti.cast(_team_min(ti.cast(ti.select({}, _lane, 32), ti.f32), _pool, _lane), ti.i32)",
         "team_last": "(-ti.cast(_team_min(ti.cast(ti.select({}, -_lane, 1), ti.f32), _pool, _lane), ti.i32))",
     },
+}
+
+TEAM_SPELL[WIDE_KIND] = TEAM_SPELL["warp"] | {
+    "team_value": "_of_lane({}, {})", "raised": "ti.select(_lane >= {1}, _below({0}, {1}), ti.f64(0.0))",
 }
 
 BARRIERS = {
