@@ -101,7 +101,7 @@ def test_threads_layout_and_company_leave_the_bits_alone():
 
 def in_batches(monkeypatch, voxels):
     """Let reports of progress be so many voxels apart."""
-    monkeypatch.setattr(csd_batches.Pace, "of", lambda _, solutions: csd_batches.Pace(voxels, voxels, 1, solutions))
+    monkeypatch.setattr(csd_batches.Pace, "of", lambda _, solutions, __: csd_batches.Pace(voxels, voxels, 1, solutions))
 
 
 def test_progress_rises_to_one(monkeypatch):
@@ -118,6 +118,12 @@ def test_batches_leave_the_bits_alone(monkeypatch):
     expected = fit_csd(data, gtab, everywhere(data), RESPONSE)
     in_batches(monkeypatch, 7)
     assert np.array_equal(fit_csd(data, gtab, everywhere(data), RESPONSE), expected)
+
+
+def test_the_interpreted_kernel_gives_the_same_bits():
+    data, gtab = brainlike(gradients(), 6), gradients()
+    there = fit_csd(data, gtab, everywhere(data), RESPONSE, arch="python")
+    assert np.array_equal(there, fit_csd(data, gtab, everywhere(data), RESPONSE))
 
 
 def test_a_signal_that_is_not_finite_spoils_its_voxel_alone():

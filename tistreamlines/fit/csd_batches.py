@@ -25,6 +25,7 @@ SMOOTH = 15  # number of coefficients up to degree 4: DIPY finds the first set o
 RIDGE = 1e-5  # DIPY's mu, added to the diagonal if the directions do not determine the coefficients
 ROWS = 4  # of a block of the matrix
 TEAM_BYTES = 40 * 1024  # of a GPU's shared memory that a team may have
+WORK = 3 * 10**8  # of a batch on the CPU, as cubes of the number of coefficients: 0.2 s of a Zen 4 core at order 8
 ENDS = 3  # ways in which the kernel ends: converged, unfinished, singular
 
 
@@ -46,13 +47,14 @@ class Pace:
     solutions: int
 
     @classmethod
-    def of(cls, device: Device, solutions: int) -> Pace:
+    def of(cls, device: Device, solutions: int, coefficients: int) -> Pace:
         """Return that of a device for so many solutions.
 
         Mesa's software driver ends loops after 65,535 turns, all of a launch together.
         """
         if device.on_host:
-            return cls(1 << 12, 1 << 12, 1, solutions)
+            voxels = min(WORK // coefficients**3, 1 << 14)
+            return cls(voxels, voxels, 1, solutions)
         if device.software:
             return cls(1 << 12, 1 << 12, 1, 1)
         return cls(1 << 17, 1 << 15, 4, solutions)
@@ -97,7 +99,7 @@ class Batches:
 
     def __init__(self, device: Device, system: System, voxels: int, solutions: int, threads: int | None) -> None:
         self._solutions = solutions
-        pace = self._pace = Pace.of(device, solutions)
+        pace = self._pace = Pace.of(device, solutions, system.design.shape[1])
         layout = self._layout = layout_of(system, pace.run, in_team=device.on_host)
         tables, source = equations_of(system, layout), Source([kernels.fit_run], scratch=scratch_of(layout))
         self._program = program = open_program(device, source, threads=threads, bits=64)
