@@ -223,7 +223,7 @@ def fit_fibres(
 def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
     """Fit the FODs of white matter beside other tissues: along the scanner's axes, as a file of them would have it."""
     fit = tissue_fods(
-        along_scanner_axes(dwi), mask, tissue_options(options), threads, lambda _, share: progress(share)
+        along_scanner_axes(dwi), mask, tissue_options(options), threads, lambda _, share: progress(share), arch
     )
     fods = fit.coefficients["wm"]
     if not axes_are_scanners(dwi.space):
