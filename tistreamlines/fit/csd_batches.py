@@ -10,7 +10,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import on_device
-from ..devices import Device
+from ..devices import ARCHS, Device, choose
 from ..errors import InputError
 from ..linker.host_arrays import align
 from ..linker.lang import LANES
@@ -78,6 +78,11 @@ def scratch_of(layout: kernels.Layout) -> dict[str, tuple[str, int]]:
     known = team_memory("work", kernels.Working, layout)
     places = {"matrix": layout.matrix, "factor": layout.factor}
     return known | {name: (REALS, _elements(layout.coefficients)) for name, step in places.items() if not step}
+
+
+def begin_compiling() -> None:
+    """Begin to compile the CPU's kernel of CSD, if it is not in the cache, beside other work."""
+    open_program(choose(ARCHS[-1]), Source([kernels.fit_run]), threads=1, bits=64)
 
 
 class Batches:

@@ -20,6 +20,7 @@ from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
+from . import csd_batches, tensor
 from .csd import CPU, DIPYS_WEIGHT, System, fit_system
 from .csd_shells import (
     ORDER,
@@ -357,6 +358,13 @@ MODELS = {
 def import_models() -> None:
     """Import what fits take from DIPY, which lasts a quarter of a second."""
     import dipy.reconst.csdeconv  # noqa: F401, with those of the tensor and of the other models
+
+
+def begin_compiling(model: str | None) -> None:
+    """Begin to compile what fits of FA and a model need on the CPU: a first run would wait for it after reading."""
+    tensor.begin_compiling()
+    if model == "csd":
+        csd_batches.begin_compiling()
 
 
 def order_for(model: str, directions: int, most: int | None = None) -> int:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..backends import open_program
-from ..backends.program import on_device
-from ..devices import Device, choose_wide
+from ..backends.program import Program, on_device
+from ..devices import ARCHS, Device, choose, choose_wide
 from ..devices.threads import in_threads
 from ..errors import InputError
 from ..linker.lang import LANES
@@ -155,6 +155,17 @@ class Memory(Part):
 ON_HOST, ON_GPU = Memory(chunk=32, keeps=1), Memory(chunk=16, keeps=0)
 
 
+def begin_compiling() -> None:
+    """Begin to compile the CPU's kernel of FA, if it is not in the cache, beside other work."""
+    _program_on(choose(ARCHS[-1]), 1)
+
+
+def _program_on(device: Device, volumes: int) -> Program:
+    memory = ON_HOST if device.on_host else ON_GPU
+    scratch = team_memory("work", kernels.Working, memory, volumes if memory.keeps else memory.chunk)
+    return open_program(device, Source([kernels.fit_team], [memory], scratch), threads=1, bits=64)
+
+
 class _WeightedFit:
     """The fit of signals (m, n) on a device. On the CPU, several threads may call it, and each fits in itself.
 
@@ -168,9 +179,8 @@ class _WeightedFit:
         from dipy.reconst.dti import TensorModel
 
         self._dipys = TensorModel(gtab, fit_method="WLS")
-        volumes, memory = len(self._dipys.design_matrix), ON_HOST if device.on_host else ON_GPU
-        scratch = team_memory("work", kernels.Working, memory, volumes if memory.keeps else memory.chunk)
-        self._program = open_program(device, Source([kernels.fit_team], [memory], scratch), threads=1, bits=64)
+        volumes = len(self._dipys.design_matrix)
+        self._program = _program_on(device, volumes)
         model = on_device(self._program, spread("model", _model(self._dipys.design_matrix)))
         self._values = {**model, "volumes": volumes, "rotations": kernels.ROTATIONS}
 
