@@ -17,7 +17,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import choose_wide, usable_cores
+from ..devices import Device, choose_wide, usable_cores
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..linker.host_arrays import align
@@ -162,8 +162,8 @@ def fit_msmt(
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
-    together = min(BATCH if device.on_host else GPU_BATCH, max(len(voxels), 1))
-    batch = _Batch(program, problem, sizes, together, 1 if device.software else kernels.RUN)
+    together = min(GPU_BATCH if device.on_gpu else BATCH, max(len(voxels), 1))
+    batch = _Batch(program, problem, sizes, together, _turns(device))
     waiting: deque[tuple[Array, Transfer]] = deque()
 
     def take() -> None:
@@ -189,6 +189,15 @@ def fit_msmt(
     return TissueFit(parts, failed.reshape(mask.shape), residual.reshape(mask.shape), problem)
 
 
+def _turns(device: Device) -> int:
+    """Return how many voxels of a run are fitted in a launch.
+
+    Systems stop a launch that keeps a GPU from drawing the screen for some seconds. Mesa's software driver ends loops
+    after 65,535 turns, all of a launch together.
+    """
+    return kernels.RUN if device.on_host else 4 if device.on_gpu else 1
+
+
 class _Batch:
     """Memory of a program for some voxels, and the tables of all.
 
@@ -198,8 +207,7 @@ class _Batch:
     problem : the equations.
     sizes : of them.
     voxels : the most voxels at a time.
-    turns : voxels of a run that are fitted in a launch. Mesa's software driver ends loops after 65,535 turns, all of a
-        launch together.
+    turns : voxels of a run that are fitted in a launch.
     """
 
     def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int, turns: int) -> None:

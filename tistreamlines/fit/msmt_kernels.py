@@ -28,6 +28,7 @@ Programming 27, 1983.
 from ..linker.lang import *
 from ..linker.wide_maths import inverse, inverse_root, rough_inverse
 from .basis_kernels import (
+    PACKED,
     ROWS,
     SIZE,
     UNKNOWNS,
@@ -486,8 +487,9 @@ def keep(run: i32, count: i32, work: Working, state: Reals):
     start = STATE * run
     for i in each(DUAL):
         state[start + i] = work.dual[i]
-    for i in each(FREE):
-        state[start + DUAL + i] = work.free[i]
+    if PACKED == 0:
+        for i in each(FREE):
+            state[start + DUAL + i] = work.free[i]
     for i in each(UNKNOWNS):
         state[start + DUAL + FREE + i] = real(work.active[i])
     for i in each(1):
@@ -500,8 +502,9 @@ def take_up(run: i32, work: Working, state: Reals) -> i32:
     start = STATE * run
     for i in each(DUAL):
         work.dual[i] = state[start + i]
-    for i in each(FREE):
-        work.free[i] = state[start + DUAL + i]
+    if PACKED == 0:
+        for i in each(FREE):
+            work.free[i] = state[start + DUAL + i]
     for i in each(UNKNOWNS):
         work.active[i] = i32(state[start + DUAL + FREE + i])
     barrier()
