@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tistreamlines as ts
+from tistreamlines.errors import DeviceMemoryError
 from tistreamlines.fit import fits
 from tistreamlines.fit.fits import Fits
 from tistreamlines.fit.models import MODELS, Fitted
@@ -62,8 +63,10 @@ def test_fits_of_a_cache_say_the_same(head, tmp_path, monkeypatch):
     assert said[3] == (said[0][0][:1], [])
 
 
-@pytest.mark.parametrize(("least", "arch"), [(3, "cpu"), (2, "cuda")])
-def test_a_gpu_fits_many_voxels(head, monkeypatch, least, arch):
+@pytest.mark.parametrize(("least", "full", "archs"), [
+    (3, False, ["cpu"]), (2, False, ["cuda"]), (2, True, ["cuda", "cpu"]),
+])
+def test_a_gpu_fits_many_voxels_if_it_has_memory(head, monkeypatch, least, full, archs):
     """The mask has four voxels, and the CPU two threads."""
     dwi, asked = nifti.load_dwi(*head.series), []
     mask = np.zeros(dwi.space.shape, bool)
@@ -71,9 +74,11 @@ def test_a_gpu_fits_many_voxels(head, monkeypatch, least, arch):
 
     def fit(*arguments):
         asked.append(arguments[-1])
+        if full and asked[-1] != "cpu":
+            raise DeviceMemoryError("cuda: no memory")
         return Fitted(np.zeros((*mask.shape, 15), np.float32), {})
 
     monkeypatch.setitem(MODELS, "csd", replace(MODELS["csd"], fit=fit))
     monkeypatch.setattr(fits, "FEW_OF_CORE", least)
     Fits(dwi, mask, 2, arch="cuda").coefficients("csd", ts.Parameters(dg="prob", sh_order=4))
-    assert asked == [arch]
+    assert asked == archs

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, Json
 from ..devices import usable_cores
-from ..errors import InputError
+from ..errors import DeviceMemoryError, InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
@@ -166,10 +166,15 @@ class Fits:
             data, gtab = on_shell(dwi.data, dwi.gtab, volumes_of(options))
             dwi = replace(dwi, data=data, gtab=gtab)
         few = self.mask.sum() < FEW_OF_CORE * (self._threads or usable_cores())
+
+        def fitted_on(arch: str) -> Fitted:
+            return MODELS[model].fit(dwi, self.mask, options, self._threads, self._progress, arch)
+
         try:
-            return MODELS[model].fit(
-                dwi, self.mask, options, self._threads, self._progress, CPU if few else self._arch
-            )
+            try:
+                return fitted_on(CPU if few else self._arch)
+            except DeviceMemoryError:  # others use the GPU
+                return fitted_on(CPU)
         except InputError as error:
             raise InputError(f"{dwi.path}: {error.on_command_line}") from error
 
