@@ -1,7 +1,7 @@
-"""Constrained spherical deconvolution (CSD): the fibre orientation distributions of DIPY, fitted on all cores.
+"""Constrained spherical deconvolution (CSD): the fibre orientation distributions of DIPY, fitted on all cores or a GPU.
 
-DIPY builds the model. A kernel (:mod:`.csd_kernels`) replaces DIPY's ``csdeconv``, since it takes 5.4 s for 226,024
-voxels on two cores, where DIPY takes 44 s (``cpu-two-cores-csd.json``). It runs on GPUs too. The results are
+DIPY builds the model. A kernel (:mod:`.csd_kernels`) replaces DIPY's ``csdeconv``, since it takes 9 s for 226,024
+voxels on two cores, where DIPY takes 57 s (``cpu-two-cores-csd.json``). It runs on GPUs too. The results are
 bit-identical on every device, for every number of threads.
 
 References
