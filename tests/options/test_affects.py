@@ -69,7 +69,7 @@ def test_the_declarations_are_those_that_the_cache_has_had():
     assert set(options()) - LATER == names_affecting("tables")
 
 
-@pytest.mark.parametrize("kind", [*KINDS[1:3], *at_night(KINDS[0], *KINDS[3:])])
+@pytest.mark.parametrize("kind", [*KINDS[1:], *at_night(KINDS[0])])
 def test_every_option_affects_what_it_says(kind, tmp_path, monkeypatch):
     key, tables = key_and_tables(monkeypatch, kind)
     changed = 0
