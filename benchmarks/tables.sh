@@ -6,7 +6,8 @@
 #     benchmarks/tables.sh NAME DATA loops      or commands: one of the two parts
 #
 # DATA is a folder with dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. Nothing else should run meanwhile. The results
-# are suite-NAME.json (loops) and NAME-files-to-file.json (commands) in benchmarks/results, or in $RESULTS.
+# are suite-NAME.json (loops) and NAME-files-to-file.json (commands) in benchmarks/results, or in $RESULTS. $REPEAT is the
+# number of processes for each warm command, 3 by default.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 name=${1:?two-cores or h200} data=${2:?DATA} part=${3:-loops commands}

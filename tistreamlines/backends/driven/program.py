@@ -36,7 +36,7 @@ _opening = threading.Lock()
 
 
 class Array:
-    """An array of numbers of so many bytes on the device."""
+    """An array on the device, of ``size`` numbers of ``width`` bytes."""
 
     def __init__(self, gpu: Memory, size: int, width: int = 4) -> None:
         self._gpu, self.shape, self.buffer = gpu, (size,), gpu.buffer(width * size)
@@ -198,7 +198,7 @@ class DrivenProgram(GpuProgram[Array]):
 
 
 class WideDrivenProgram(DrivenProgram):
-    """Such a program with reals of 64 bits, for CUDA."""
+    """A driven program with reals of 64 bits, for CUDA."""
 
     bits = 64
 

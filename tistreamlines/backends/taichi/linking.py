@@ -87,7 +87,7 @@ def _fused(left: str, symbol: str, right: str) -> str:
 
 
 def widened(text: str) -> str:
-    """Return a text whose arrays and guards are those of reals of 64 bits, of a team that is a block."""
+    """Return a text with the arrays and guards of reals of 64 bits."""
     text = text.replace("ndarray(dtype=ti.f32", "ndarray(dtype=ti.f64")
     text = text.replace("ti.bit_cast(ti.bit_cast(x, ti.i32) | zero, ti.f32)", WIDE_GUARD)
     text = text.replace(NIL, "_nil = ti.bit_cast(ti.cast(_zero, ti.i64), ti.f64)")
