@@ -21,12 +21,13 @@ from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free
 from .host import ON_HOST, Device, MissingError, cpu_devices, host_memory, metal_devices, missing, usable_cores, without
 
 ARCHS = ("metal", "cuda", "amdgpu", "vulkan", "cpu")  # in the order in which 'auto' tries them
+CPU = ARCHS[-1]
 NUMBERED = ("cuda", "amdgpu", "vulkan")  # those that can have several devices
 _PREFERENCE = ("discrete", "integrated", "virtual", "other", "cpu")
 _UNKNOWN_FREE = 0.9  # assumed free share of a GPU's memory if the driver does not report it
 
 __all__ = [
-    "ARCHS", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "choose_wide", "free_memory",
+    "ARCHS", "CPU", "NUMBERED", "ON_HOST", "Device", "alone", "choose", "choose_several", "choose_wide", "free_memory",
     "host_memory", "list_devices", "name_of", "numbered_devices", "usable_cores", "vulkan_index",
 ]
 
@@ -98,7 +99,7 @@ def choose_wide(arch: str, task: str) -> Device:
     if not device.lack:
         return device
     warnings.warn(f"--arch {arch}: {device.lack}: the CPU fits {task}, with the same bits", stacklevel=3)
-    return choose(ARCHS[-1])
+    return choose(CPU)
 
 
 def numbered_devices(arch: str) -> list[Device]:

@@ -22,13 +22,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
-from ..devices import ARCHS, choose_wide
+from ..devices import CPU, choose_wide
 from ..errors import InputError
 from ..space.harmonics import order_of
 from .csd_batches import ENDS, Batches, lower
 from .csd_system import DIPYS_WEIGHT, MOST_SOLUTIONS, Response, System
-
-CPU = ARCHS[-1]
+from .series import check_series, signals_of
 
 __all__ = ["fit_csd"]
 
@@ -133,18 +132,8 @@ def deconvolve_series(
     for first in range(0, len(voxels), batches.voxels):
         progress(first / len(voxels))
         rows = voxels[first : first + batches.voxels]
-        out[rows], ended = batches.fit(series[rows][:, volumes])
+        out[rows], ended = batches.fit(signals_of(series, rows, volumes, threads))
         ends += ended
     progress(1.0)
     _, unfinished, singular = ends.tolist()
     return Deconvolution(out.reshape(*mask.shape, n), system, unfinished, singular)
-
-
-def check_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
-    """Check that data, gradients and mask belong together, and that volumes are diffusion-weighted."""
-    if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
-        raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
-    if mask is not None and (mask.shape != data.shape[:3] or mask.dtype != bool):
-        raise InputError(f"mask is {mask.shape} {mask.dtype}, data {data.shape}: give a bool for each voxel")
-    if np.asarray(gtab.b0s_mask).all():
-        raise InputError("all volumes are b0s: give a diffusion-weighted series")

@@ -10,9 +10,9 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import on_device
-from ..devices import ARCHS, Device, choose
+from ..devices import CPU, Device, choose
 from ..errors import InputError
-from ..linker.host_arrays import align
+from ..linker.host_arrays import flattened, padded
 from ..linker.lang import LANES
 from ..linker.parts import Source
 from ..linker.records import INTS, REALS, spread, team_memory
@@ -82,7 +82,7 @@ def scratch_of(layout: kernels.Layout) -> dict[str, tuple[str, int]]:
 
 def begin_compiling() -> None:
     """Begin to compile the CPU's kernel of CSD, if it is not in the cache, beside other work."""
-    open_program(choose(ARCHS[-1]), Source([kernels.fit_run]), threads=1, bits=64)
+    open_program(choose(CPU), Source([kernels.fit_run]), threads=1, bits=64)
 
 
 class Batches:
@@ -147,12 +147,12 @@ def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
         order = order_of(n)
         raise InputError(f"the gradients do not determine coefficients of order {order}: {lower(order)}") from error
     # position 32 k + l of a table of directions has the k-th direction of lane l
-    positivity = _padded(system.positivity, LANES * layout.groups, layout.width)
+    positivity = padded(system.positivity, LANES * layout.groups, layout.width)
     positivity = positivity.reshape(LANES, layout.groups, -1).swapaxes(0, 1).reshape(LANES * layout.groups, -1)
     limits = np.array([system.positivity[0, 0], system.tau])
     return kernels.Equations(
         moments=_chunked(system.design), unconstrained=_chunked(unconstrained.T), normal=_blocks(normal, layout),
-        table=_aligned(positivity, LANES), sampling=_chunked(positivity[:, :n].T), limits=limits,
+        table=flattened(positivity, LANES), sampling=_chunked(positivity[:, :n].T), limits=limits,
     )
 
 
@@ -175,29 +175,15 @@ def _elements(n: int) -> int:
     return sum(ROWS * round_up(n + 1 - first) for first in range(0, n, ROWS)) + LANES
 
 
-def _padded(values: Array, rows: int, width: int) -> npt.NDArray[np.float64]:
-    """Pad a matrix with zeros to (rows, width)."""
-    out = np.zeros((rows, width))
-    out[: values.shape[0], : values.shape[1]] = values
-    return out
-
-
-def _aligned(values: Array, extra: int = 0) -> npt.NDArray[np.float64]:
-    """Return flat values from a cache line on, and zeros after them."""
-    out = align(np.zeros(values.size + extra + LANES))
-    out[: values.size] = values.ravel()
-    return out[: values.size + extra]
-
-
 def _chunked(values: Array) -> npt.NDArray[np.float64]:
     """Return a matrix (rows, columns) in chunks of 32 columns, the rows of each one after the other."""
-    padded = _padded(values, len(values), round_up(values.shape[1]))
-    return _aligned(padded.reshape(len(values), -1, LANES).swapaxes(0, 1))
+    whole = padded(values, len(values), round_up(values.shape[1]))
+    return flattened(whole.reshape(len(values), -1, LANES).swapaxes(0, 1))
 
 
 def _blocks(normal: Array, layout: kernels.Layout) -> npt.NDArray[np.float64]:
     """Return a symmetric matrix (n, n) in blocks of four rows, each from the first column of its block on."""
-    padded = _padded(normal, ROWS * layout.blocks, ROWS * layout.blocks + LANES * layout.chunks)
+    whole = padded(normal, ROWS * layout.blocks, ROWS * layout.blocks + LANES * layout.chunks)
     firsts = range(0, layout.coefficients, ROWS)
-    parts = [padded[f : f + ROWS, f : f + round_up(layout.coefficients + 1 - f)] for f in firsts]
-    return _aligned(np.concatenate([part.ravel() for part in parts]), LANES)
+    parts = [whole[f : f + ROWS, f : f + round_up(layout.coefficients + 1 - f)] for f in firsts]
+    return flattened(np.concatenate([part.ravel() for part in parts]), LANES)

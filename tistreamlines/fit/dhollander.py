@@ -36,7 +36,7 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
 from ..errors import InputError
 from .amp_response import amp2response
-from .csd import check_series
+from .series import check_series
 from .shells import Volumes
 from .single_fibres import Voxels, highest, single_fibres
 from .tensor import iterated_tensors

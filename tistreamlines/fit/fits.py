@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, Json
-from ..devices import usable_cores
+from ..devices import CPU, usable_cores
 from ..errors import DeviceMemoryError, InputError
 from ..io.cache import Cache
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
-from .csd import CPU
 from .models import MODELS, FitOptions, Fitted, volumes_of
 from .shells import gradients_on_shell, on_shell, shell_of_tensor
 from .tensor import tensor_fa

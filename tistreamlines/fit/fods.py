@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
+from ..devices import CPU
 from ..io.nifti import Dwi
 from ..space.harmonics import degrees, from_descoteaux, order_of, sampling_matrix
-from .csd import CPU
 from .fod_fit import FodFit, residuals
 from .models import BASIS as FITTED_BASIS
 from .models import FitOptions, fit_fibres

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
+from ..devices import CPU
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError, ParameterError
 from ..io.nifti import Dwi
@@ -21,7 +22,7 @@ from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
 from . import csd_batches, tensor
-from .csd import CPU, DIPYS_WEIGHT, System, fit_system
+from .csd import DIPYS_WEIGHT, System, fit_system
 from .csd_shells import (
     ORDER,
     SHARPER,

@@ -17,23 +17,22 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import Device, choose_wide, usable_cores
-from ..devices.threads import thread_pool
+from ..devices import CPU, Device, choose_wide
 from ..errors import InputError
-from ..linker.host_arrays import align
+from ..linker.host_arrays import flattened, padded
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..linker.transfer import Transfer
 from ..space.sphere import round_up
 from . import msmt_kernels as kernels
-from .csd import check_series
+from .series import check_series, in_parts, signals_of
 from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
 NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
 BATCH, GPU_BATCH = 1 << 14, 1 << 18  # voxels between two reports of progress, multiples of a team's
-COPIED, IN_WORK = 1 << 12, 2  # voxels that a thread copies, and batches of which one is fitted while another is copied
+IN_WORK = 2  # batches of which one is fitted while another is copied
 
 __all__ = ["TissueFit", "fit_msmt"]
 
@@ -73,6 +72,7 @@ class ConeSizes(Part):
     stride: int
     dual: int
     free: int
+    active: int
     state: int
     planes: int
     windows: int
@@ -88,11 +88,12 @@ class ConeSizes(Part):
         wide, stride = unknowns // LANES if half else round_up(unknowns) // LANES, rows + 1
         columns = LANES * wide + LANES // 2 * half
         dual, free = rows * columns, round_up(unknowns, 4) * rows + LANES // 2
+        active = dual + free
         if packed:
-            dual = free = stride * (columns + rows - unknowns) + LANES
+            active = dual = free = stride * (columns + rows - unknowns) + LANES
         return cls(
             unknowns=unknowns, size=round_up(unknowns), rows=rows, wide=wide, half=int(half), packed=int(packed),
-            stride=stride, dual=dual, free=free, state=dual + free + unknowns + 1,
+            stride=stride, dual=dual, free=free, active=active, state=active + unknowns + 1,
             planes=windows * kernels.CHUNKS * LANES, windows=windows, volumes=volumes, signals=round_up(volumes),
         )
 
@@ -110,7 +111,7 @@ def fit_msmt(
     responses: Mapping[str, Array],
     orders: Sequence[int] | None = None,
     threads: int | None = None,
-    progress: Callable[[float], object] = lambda _: None, arch: str = "cpu",
+    progress: Callable[[float], object] = lambda _: None, arch: str = CPU,
 ) -> TissueFit:
     """Fit the orientation distribution of white matter and the shares of other tissues to a series of several shells.
 
@@ -173,12 +174,12 @@ def fit_msmt(
         def copy(part: slice) -> None:
             out[rows[part]], residual[rows[part]], failed[rows[part]] = fitted[part], errors[part], ends[part]
 
-        _in_parts(copy, len(rows), threads)
+        in_parts(copy, len(rows), threads)
 
     for first in range(0, len(voxels), together):
         progress(first / len(voxels))
         rows = voxels[first : first + together]
-        waiting.append((rows, batch.fit(_signals(series, rows, problem.volumes, threads))))
+        waiting.append((rows, batch.fit(signals_of(series, rows, problem.volumes, threads))))
         if len(waiting) == IN_WORK:
             take()
     while waiting:
@@ -249,38 +250,13 @@ class _Batch:
         return Transfer(wait)
 
 
-def _signals(series: Array, voxels: Array, volumes: Array, threads: int | None) -> npt.NDArray[np.float32]:
-    """Return the volumes of some voxels of a series (voxels, all volumes)."""
-    out = np.empty((len(voxels), len(volumes)), np.float32)
-    whole = len(volumes) == series.shape[1]
-
-    def copy(part: slice) -> None:
-        rows = series[voxels[part]]
-        out[part] = rows if whole else rows[:, volumes]
-
-    _in_parts(copy, len(voxels), threads)
-    return out
-
-
-def _in_parts(copy: Callable[[slice], None], count: int, threads: int | None) -> None:
-    """Copy so many voxels in parts, in threads."""
-    parts = (slice(first, first + COPIED) for first in range(0, count, COPIED))
-    deque(thread_pool("copies", threads or usable_cores()).map(copy, parts), maxlen=0)
-
-
 def _table(values: Array, width: int, height: int = 0) -> Array:
-    """Pad a matrix with zeros to at least ``height`` rows of ``width``, and flatten it from a cache line on.
-
-    Lanes may read beyond its end.
-    """
-    height = max(height, len(values))
-    out = align(np.zeros((height + 1) * width + LANES))[: height * width + LANES]
-    out[: height * width].reshape(height, width)[: len(values), : values.shape[1]] = values
-    return out
+    """Pad a matrix with zeros to at least ``height`` rows of ``width``. Lanes may read beyond its end."""
+    return flattened(padded(values, max(height, len(values)), width), LANES)
 
 
 def _marks(values: npt.NDArray[np.bool_], width: int) -> npt.NDArray[np.int32]:
     """Return the rows of a matrix as words of 32 bits, padded with 0 to ``width`` bits."""
-    padded = np.zeros((len(values), width), bool)
-    padded[:, : values.shape[1]] = values
-    return np.packbits(padded, axis=1, bitorder="little").view("<i4").astype(np.int32).ravel()
+    bits = np.zeros((len(values), width), bool)
+    bits[:, : values.shape[1]] = values
+    return np.packbits(bits, axis=1, bitorder="little").view("<i4").astype(np.int32).ravel()

@@ -43,6 +43,7 @@ from .basis_kernels import (
 DUAL = Constant("elements of the dual basis, or of that matrix")
 FREE = Constant("elements of the basis of the free space, or of that matrix")
 STATE = Constant("elements that a run keeps between launches")
+ACTIVE = Constant("elements of both bases among them, which come before the active half-spaces")
 PLANES = Constant("half-spaces, rounded up to whole windows")
 WINDOWS = Constant("windows of half-spaces")
 VOLUMES = Constant("volumes that are fitted")
@@ -491,9 +492,9 @@ def keep(run: i32, count: i32, work: Working, state: Reals):
         for i in each(FREE):
             state[start + DUAL + i] = work.free[i]
     for i in each(UNKNOWNS):
-        state[start + DUAL + FREE + i] = real(work.active[i])
+        state[start + ACTIVE + i] = real(work.active[i])
     for i in each(1):
-        state[start + DUAL + FREE + UNKNOWNS] = real(count)
+        state[start + ACTIVE + UNKNOWNS] = real(count)
 
 
 @func
@@ -506,9 +507,9 @@ def take_up(run: i32, work: Working, state: Reals) -> i32:
         for i in each(FREE):
             work.free[i] = state[start + DUAL + i]
     for i in each(UNKNOWNS):
-        work.active[i] = i32(state[start + DUAL + FREE + i])
+        work.active[i] = i32(state[start + ACTIVE + i])
     barrier()
-    return i32(state[start + DUAL + FREE + UNKNOWNS])
+    return i32(state[start + ACTIVE + UNKNOWNS])
 
 
 @func

@@ -22,7 +22,8 @@ from ..errors import InputError
 from ..io.response import FA, TOURNIER
 from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
-from .csd import DIPYS_WEIGHT, Response, System, check_series, deconvolve_series
+from .csd import DIPYS_WEIGHT, Response, System, deconvolve_series
+from .series import check_series
 from .shells import on_shell, shell_of_tensor
 from .tensor import anisotropy, iterated_tensors
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
-from ..devices import ARCHS, Device, choose, choose_wide
+from ..devices import CPU, Device, choose, choose_wide
 from ..devices.threads import in_threads
 from ..errors import InputError
 from ..linker.lang import LANES
@@ -39,7 +39,7 @@ COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of DIPY's design, in the order of the kernel
 
 def tensor_fa(
     data: npt.NDArray[np.float32], gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
-    volumes: npt.NDArray[np.bool_] | None = None, arch: str = "cpu",
+    volumes: npt.NDArray[np.bool_] | None = None, arch: str = CPU,
 ) -> npt.NDArray[np.float32]:
     """Fit FA as DIPY's TensorModel does by weighted least squares.
 
@@ -71,7 +71,7 @@ def tensor_fa(
 
 def anisotropy(
     data: Array, gtab: GradientTable, mask: npt.NDArray[np.bool_], threads: int | None = None,
-    volumes: npt.NDArray[np.bool_] | None = None, arch: str = "cpu",
+    volumes: npt.NDArray[np.bool_] | None = None, arch: str = CPU,
 ) -> Array:
     """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64."""
     device = choose_wide(arch, "FA")
@@ -157,7 +157,7 @@ ON_HOST, ON_GPU = Memory(chunk=32, keeps=1), Memory(chunk=16, keeps=0)
 
 def begin_compiling() -> None:
     """Begin to compile the CPU's kernel of FA, if it is not in the cache, beside other work."""
-    _program_on(choose(ARCHS[-1]), 1)
+    _program_on(choose(CPU), 1)
 
 
 def _program_on(device: Device, volumes: int) -> Program:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
-from ..devices import ARCHS
+from ..devices import CPU
 from ..errors import DeviceError, InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import read_response
@@ -27,7 +27,6 @@ from .tissues import GREY, HIGHEST_ORDER, TISSUES, WHITE, TissueProblem, doubts,
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
 Tell = Callable[[str, float], object]  # receives the name of a stage and its share that is done
-CPU = ARCHS[-1]
 FEW = 2  # shells, b = 0 included, which tell no more than two tissues apart
 
 

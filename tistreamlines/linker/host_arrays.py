@@ -18,6 +18,20 @@ def align(array: Array) -> Array:
     return array[-array.ctypes.data % LINE_BYTES // array.itemsize :]
 
 
+def padded(values: Array, rows: int, width: int) -> Array:
+    """Pad a matrix with zeros to (rows, width), float64."""
+    out = np.zeros((rows, width))
+    out[: values.shape[0], : values.shape[1]] = values
+    return out
+
+
+def flattened(values: Array, extra: int = 0) -> Array:
+    """Return flat values from a cache line on, float64, and zeros after them."""
+    out = align(np.zeros(values.size + extra + LINE_BYTES // 8))
+    out[: values.size] = values.ravel()
+    return out[: values.size + extra]
+
+
 class HostArrays:
     """Common parts of programs that run on the host; see ``backends.program.Program`` for each method.
 

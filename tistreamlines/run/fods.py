@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
+from ..devices import CPU
 from ..errors import InputError, ParameterError
 from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import FodFit
@@ -20,7 +21,7 @@ from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
 from ..fit.models import ONE, tissue_options
 from ..fit.shells import gradients_only
-from ..fit.tissue_fods import CPU, tissue_fods
+from ..fit.tissue_fods import tissue_fods
 from ..fit.tissues import BASIS, tissue_shells
 from ..io.cache import source_hash, with_plugins
 from ..io.gradients import drain

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..backends import fits_soon
-from ..devices import ARCHS, Device, choose, choose_several
+from ..devices import CPU, Device, choose, choose_several
 from ..errors import ParameterError
 from ..helpers import may_start
 from ..options.parameters import Parameters
@@ -35,7 +35,7 @@ def arch_of_fits(parameters: Parameters) -> str:
     """Return the arch that fits models: that of the run if it begins soon in this process, else 'cpu'."""
     first = choose(parameters.arch)
     opens = devices_of(parameters) == [first] and not parameters.resume
-    return first.arch if opens and fits_soon(first) else ARCHS[-1]
+    return first.arch if opens and fits_soon(first) else CPU
 
 
 def session_on(

@@ -1,0 +1,45 @@
+"""Signals of a series for fits: whether they match the gradients, and copies of some voxels."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from ..aliases import Array, GradientTable
+from ..devices import usable_cores
+from ..devices.threads import thread_pool
+from ..errors import InputError
+
+COPIED = 1 << 12  # voxels that a thread copies at a time
+
+
+def check_series(data: Array, gtab: GradientTable, mask: Array | None = None) -> None:
+    """Check that data, gradients and mask belong together, and that volumes are diffusion-weighted."""
+    if data.ndim != 4 or data.shape[3] != len(gtab.bvals):
+        raise InputError(f"data is {data.shape}, the gradient table has {len(gtab.bvals)} volumes: give one series")
+    if mask is not None and (mask.shape != data.shape[:3] or mask.dtype != bool):
+        raise InputError(f"mask is {mask.shape} {mask.dtype}, data {data.shape}: give a bool for each voxel")
+    if np.asarray(gtab.b0s_mask).all():
+        raise InputError("all volumes are b0s: give a diffusion-weighted series")
+
+
+def signals_of(series: Array, voxels: Array, volumes: Array, threads: int | None) -> npt.NDArray[np.float32]:
+    """Return some volumes of some voxels of a series (voxels, all volumes), which threads copy."""
+    out = np.empty((len(voxels), len(volumes)), np.float32)
+    whole = len(volumes) == series.shape[1]
+
+    def copy(part: slice) -> None:
+        rows = series[voxels[part]]
+        out[part] = rows if whole else rows[:, volumes]
+
+    in_parts(copy, len(voxels), threads)
+    return out
+
+
+def in_parts(copy: Callable[[slice], None], count: int, threads: int | None) -> None:
+    """Copy so many voxels in parts, in threads."""
+    parts = (slice(first, first + COPIED) for first in range(0, count, COPIED))
+    deque(thread_pool("copies", threads or usable_cores()).map(copy, parts), maxlen=0)
