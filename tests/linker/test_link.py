@@ -265,6 +265,18 @@ def test_reals_and_whole_numbers_are_not_mixed():
         link([lang.Func(mixed)], _python.dialect(), {})
 
 
+def between(item: i32, out: Reals):
+    """A comparison of three values."""
+    if 0 < item < 5:
+        out[item] = 1.0
+
+
+def test_a_comparison_has_two_values():
+    """The third would be left out."""
+    with pytest.raises(SyntaxError, match="between: 0 < item < 5 compares more than two values"):
+        link([lang.Func(between)], _python.dialect(), {})
+
+
 # ------------------------------------------------------------------------------------------------------ linking
 @pytest.mark.parametrize("dialect", ["python", "numba32"])
 def test_holes_and_constants_are_filled(dialect):

@@ -13,6 +13,7 @@ import platform
 import zipfile
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import UnionType
@@ -44,6 +45,7 @@ def by_reason(counts: Array, no_reason: Stop | Verdict) -> dict[str, int]:
     return {reason.name.lower(): int(counts[reason]) for reason in type(no_reason) if reason is not no_reason}
 
 
+@cache
 def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of the libraries that can affect results."""
     from .. import __version__

@@ -198,10 +198,15 @@ def cone_grid(widest: float, probability: Callable[[float], float]) -> tuple[Arr
     odds = np.array([probability(angle) for angle in angles])
     ends = np.flatnonzero(~(odds > 0))
     last = int(ends[0]) if len(ends) else len(angles) - 1
-    zero, counts = angles[last], {}
-    for k in range(1, last + 1):
-        if odds[k] > 0:
-            drawn = widest**2 * (1 + odds[0] / odds[k]) / (2 * zero**2)
-            counts[k] = drawn + len(hexagonal(widest + angles[k], math.sqrt(3) * angles[k]))
-    best = min(counts, key=lambda k: counts[k])
+    zero, best, fewest = angles[last], last, math.inf
+    for k in range(last, 0, -1):
+        if not odds[k] > 0:
+            continue
+        drawn = widest**2 * (1 + odds[0] / odds[k]) / (2 * zero**2)
+        # the hexagons around the grid's directions cover the cone, so that these are at least as many as fit into it
+        if drawn + math.pi * widest**2 / (1.5 * math.sqrt(3) * angles[k] ** 2) > fewest + 1:
+            continue
+        count = drawn + len(hexagonal(widest + angles[k], math.sqrt(3) * angles[k]))
+        if count <= fewest:
+            best, fewest = k, count
     return hexagonal(widest + angles[best], math.sqrt(3) * angles[best]), float(odds[0] / odds[best])
