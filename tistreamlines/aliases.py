@@ -1,10 +1,11 @@
-"""Types that many modules name: arrays of any shape and kind, objects of JSON, and classes that take long to import."""
+"""Types that many modules name: arrays, objects of JSON, and classes that take long to import."""
 
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 if sys.version_info >= (3, 11):
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
     from nibabel import nifti1, spatialimages
     from scipy import sparse
 
-Array = npt.NDArray[Any]
+Scalar = TypeVar("Scalar", bound=np.generic)
+Array = npt.NDArray[Any]  # of any shape and kind
+Vector = np.ndarray[tuple[int], np.dtype[Scalar]]  # of one dimension
 Json = dict[str, Any]  # an object of JSON, such as what a record says of a file
 # for annotations alone, which import nothing
 GradientTable: TypeAlias = "gradients.GradientTable"

@@ -126,7 +126,8 @@ def file_of(image: ImageLike) -> str | os.PathLike[str]:
 
 def pairs_of(option: OneOrMore[tuple[ImageLike, PathLike]] | None) -> list[tuple[str | os.PathLike[str], Path]]:
     """Return the images and the output files of an option of pairs, as Parameters holds it; none if it is not given."""
-    return [(file_of(image), Path(path)) for image, path in values_of(option)]
+    pairs: tuple[tuple[ImageLike, PathLike], ...] = values_of(option)
+    return [(file_of(image), Path(path)) for image, path in pairs]
 
 
 def of_each(first: str, count: int, second: str, values: tuple[Value, ...], what: str) -> tuple[Value | None, ...]:
@@ -225,7 +226,7 @@ def whole(text: str) -> int | None:
         return None
     decimals = match[2] or ""
     digits, zeros = int(match[1] + decimals), int(match[3] or 0) + ZEROS[match[4]] - len(decimals)
-    number, rest = (digits * 10**zeros, 0) if zeros >= 0 else divmod(digits, 10**-zeros)
+    number, rest = divmod(digits * 10 ** max(zeros, 0), 10 ** max(-zeros, 0))
     return None if rest else number
 
 

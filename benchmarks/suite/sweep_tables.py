@@ -100,7 +100,7 @@ def _lines(title: str, members: list[Json]) -> list[Table]:
     """Return the table of the straight-line fits of time against seeds."""
     head = ("target", "from", "latency, s", "us a seed", "greatest departure")
     fitted = [(str(sweep["target"]), line) for sweep in members if (line := straight_line(sweep))]
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (target, count(int(line.least)), number(line.latency), number(1e6 * line.each), percent(line.departure))
         for target, line in fitted
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,10 @@ def _changed(name: str, value: Any, problem: Problem) -> tuple[float | str | Non
 def _run(
     folder: Path, method: TimedMethod, target: Target, schedule: FullSchedule, changes: Json
 ) -> list[Row]:
-    common = {"nseeds": schedule.nseeds, "threads": schedule.threads, "counts": (schedule.nseeds,)}
-    common |= {"seconds": schedule.time_limit / 2, "devices": schedule.devices}
     with tempfile.TemporaryDirectory() as results:
-        request = SweepRequest(str(folder), results, target.name, method.name, **(common | changes))
-        status, _ = run_module([schedule.worker, str(request.save())], schedule.time_limit)
+        request = SweepRequest(
+            str(folder), results, target.name, method.name, nseeds=schedule.nseeds, threads=schedule.threads,
+            counts=(schedule.nseeds,), seconds=schedule.time_limit / 2, devices=schedule.devices,
+        )
+        status, _ = run_module([schedule.worker, str(replace(request, **changes).save())], schedule.time_limit)
         return json.loads((Path(results) / "run.json").read_text())["sweep"] if status == "ok" else []

@@ -5,6 +5,7 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
 from commands import python
 from places import ROOT
 
@@ -173,3 +174,13 @@ def test_only_backends_and_devices_tell_archs_apart_by_name():
     """Elsewhere, a property of the device is asked (``on_host``, ``on_gpu``), or a list of archs (``NUMBERED``)."""
     others = [path for path in SOURCES if room_of(path) not in ("backends", "devices")]
     assert not [path for path in others if any(map(named_archs, ast.walk(tree_of(path))))]
+
+
+def test_both_type_checkers_read_the_same_files():
+    tools = pytest.importorskip("tomllib").loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    pyright, pyrefly = tools["pyright"], tools["pyrefly"]
+    names = {
+        "include": "project-includes", "exclude": "project-excludes", "extraPaths": "search-path",
+        "pythonVersion": "python-version",
+    }
+    assert {name: pyrefly[name] for name in names.values()} == {other: pyright[name] for name, other in names.items()}

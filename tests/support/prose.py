@@ -16,7 +16,7 @@ LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
 ENDS = re.compile(r"(?<=[.!?:;])[\"')*]*\s+(?=[\"'(*A-Z0-9`])|(?<=\.)\s+(?=``)")
 SHORT = re.compile(r"\b(e\.g|i\.e|cf|vs|et al|Fig|Eq|no)\.")
 WORDS_OF_A_MESSAGE = 4
-NO_COMMENT = re.compile(r"#( ?[-=]{5}|!|\s*(noqa|fmt|type|pyright|ruff))")
+NO_COMMENT = re.compile(r"#( ?[-=]{5}|!|\s*(noqa|fmt|type|pyright|pyrefly|ruff))")
 # pages, patterns and code
 NO_MESSAGE = re.compile(r"<\w+[ >]|[{};]\n|\(\?|^ *(def|return|import) |@ti\.|^\s*\w+ = ", re.M)
 TABLE = re.compile(r"^ *=+ [= ]+\n( *\S.*\n)*", re.M)

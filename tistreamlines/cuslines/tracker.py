@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
@@ -294,7 +294,7 @@ class Tracker:
     def _tables(self, seeds: npt.NDArray[np.float64], space: Space) -> KernelTables:
         """Return tables that hold all voxels these seeds can reach; they are made again only if that changes."""
         sides = tuple(float(side) for side in space.voxel_sizes)
-        parameters = replace(self.parameters, **self.dg._options(space.voxel_sizes))
+        parameters = self.parameters.changed(**self.dg._options(space.voxel_sizes))
         stop = threshold.of_map(self.stop_map, self.stop_threshold)
         reach = voxels_in_reach(stop.alive, seeds, self.stop_map.shape)
         key = space.affine.tobytes(), parameters, dict(vars(self.dg))

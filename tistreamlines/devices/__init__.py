@@ -85,6 +85,7 @@ def choose(arch: str = "auto") -> Device:
     """
     if arch not in ("auto", *ARCHS, *ON_HOST):
         raise DeviceError(f"unknown arch {arch!r}: use one of {', '.join(('auto', *ARCHS))}")
+    devices: list[Device] = []
     for name in ARCHS if arch == "auto" else (arch,):
         devices = _probe(name)
         usable = [d for d in devices if d.available and not (arch == "auto" and d.software)]

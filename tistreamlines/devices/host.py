@@ -214,8 +214,9 @@ def peak_bytes() -> int | None:
 
 def without(devices: list[Device], lack: str) -> list[Device]:
     """Return devices of which none is available for want of something, if ``lack`` says so."""
-    lacking = {"available": False, "reason": lack} if lack else {}
-    return [replace(device, **lacking) if device.available else device for device in devices]
+    if not lack:
+        return devices
+    return [replace(device, available=False, reason=lack) if device.available else device for device in devices]
 
 
 def cpu_devices(arch: str) -> list[Device]:

@@ -150,6 +150,7 @@ class LocalGrowth:
         for name in REGIONS:
             regions = options.get(name)
             several = isinstance(regions, list | tuple)
+            # pyrefly: ignore[bad-assignment]  # to it, `get` of one of several names returns an object
             options[name] = [_locate(region, space) for region in regions] if several else _locate(regions, space)
         return options
 

@@ -261,7 +261,7 @@ def _place_peaks(oriented: Orientations, asked: str, alike: bool, name: str) -> 
     leads = {"voxel": lead(voxel, scanner), "scanner": lead(scanner, voxel)}
     clear = next((frame for frame, ahead in leads.items() if ahead.clear), None)
     if asked != "auto":
-        text = "" if clear in (None, asked) else _better(name, leads[clear].share, clear)
+        text = "" if clear is None or clear == asked else _better(name, leads[clear].share, clear)
         return Placement(asked, means, warnings=(text,) if text else ())
     if clear is None:
         text = (

@@ -217,7 +217,7 @@ def iterative_fibres(
         raise InputError(f"the mask has {known} voxels with signal, fewer than {FEWEST}: widen it, or give a response")
     b0s, count = np.asarray(gtab.b0s_mask), min(FIBRES, max(known // SHARE, FEWEST_FIBRES))
     zonal, tested, used = np.array(SHARPEST), np.arange(len(signals)), min(FIRST_ORDER, order)
-    fibres = tested[:0]
+    fibres, axes = tested[:0], np.empty((0, 3))
     with single_blas():
         for _ in range(PASSES):
             system = System.of(gtab, AxSymShResponse(1.0, zonal), used, DIPYS_WEIGHT)

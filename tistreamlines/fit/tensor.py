@@ -130,11 +130,15 @@ def iterated_tensors(
         values /= values.max(axis=1, keepdims=True)
         weights = np.maximum(values, LEAST_SHARE)
         logs = np.log(weights)
-        for _ in range(REWEIGHTED):
+
+        def solve(weights: Array) -> Array:
             squares = weights**2
             normal = (squares @ products).reshape(-1, *ridge.shape) + ridge
-            fit = np.linalg.solve(normal, ((squares * logs) @ scaled)[..., None])[..., 0]
-            weights = np.exp(np.minimum(fit @ scaled.T, MOST_LOG))
+            return np.linalg.solve(normal, ((squares * logs) @ scaled)[..., None])[..., 0]
+
+        fit = solve(weights)
+        for _ in range(REWEIGHTED - 1):
+            fit = solve(np.exp(np.minimum(fit @ scaled.T, MOST_LOG)))
         eigenvalues, vectors = np.linalg.eigh(from_lower_triangular(fit / sizes))
         return np.nan_to_num(fractional_anisotropy(eigenvalues)), vectors[:, :, 2]
 

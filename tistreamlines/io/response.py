@@ -161,7 +161,7 @@ class ResponseTable:
 
 def response_file(rows: npt.NDArray[np.float64], shells: Sequence[float]) -> str:
     """Return the text of a response in MRtrix3's layout: a row of zonal harmonics (shells, degrees) for each shell."""
-    lines = [" ".join(f"{number:.15g}" for number in row) for row in rows.tolist()]
+    lines = [" ".join(f"{number:.15g}" for number in row) for row in rows]
     return "\n".join([f"# Shells: {','.join(f'{shell:.0f}' for shell in shells)}", *lines, ""])
 
 

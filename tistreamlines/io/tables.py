@@ -19,7 +19,7 @@ from typing import TextIO
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, csr_matrix
+from ..aliases import Array, Vector, csr_matrix
 from ..errors import InputError
 from .drafts import completed
 from .images import existing_path
@@ -107,7 +107,7 @@ def write_matrix(path: Path, values: npt.NDArray[np.float64], *, force: bool) ->
 def _texts(row: npt.NDArray[np.float64]) -> list[str]:
     """Return the numbers of a row as text; most are 0, which costs nothing."""
     texts, columns = ["0"] * len(row), np.flatnonzero(row)
-    values = row[columns]
+    values: Vector[np.float64] = row[columns]
     if (np.abs(values) < WHOLE).all() and (values == np.rint(values)).all():
         written = [str(value) for value in values.astype(np.int64).tolist()]
     else:

@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
+from ..aliases import Array, Vector
 from ..errors import InputError
 from ..space.batch import MOST_POINTS, Batch, Space
 from .trx import Details
@@ -73,7 +73,6 @@ class TrkSink:
 
 
 def _header(space: Space) -> tuple[Array, npt.NDArray[np.float64]]:
-    from nibabel.orientations import aff2axcodes
     from nibabel.streamlines.trk import get_affine_trackvis_to_rasmm, header_2_dtype
 
     header: Array = np.zeros((), header_2_dtype.newbyteorder("<"))
@@ -83,7 +82,7 @@ def _header(space: Space) -> tuple[Array, npt.NDArray[np.float64]]:
     header["dimensions"] = space.shape
     header["voxel_sizes"] = space.voxel_sizes
     header["voxel_to_rasmm"] = space.affine
-    header["voxel_order"] = "".join(aff2axcodes(space.affine)).encode()
+    header["voxel_order"] = _letters(space.affine).encode()
     # The inverse of the float32 matrix that readers apply, which includes the shift from voxel centre to corner.
     to_trackvis = np.linalg.inv(get_affine_trackvis_to_rasmm(header).astype(np.float64))
     return header, to_trackvis
@@ -183,22 +182,27 @@ def header_of_trk(path: Path) -> TrkHeader:
 
 def _check(path: Path, header: np.void) -> None:
     """Raise an InputError at the first field whose value cannot be."""
-    from nibabel.orientations import aff2axcodes
-
     sizes, affine = header["voxel_sizes"], header["voxel_to_rasmm"].astype(np.float64)
     if not (np.isfinite(sizes).all() and sizes.all()):
         raise _fault(path, "voxel_size", sizes.tolist(), "each has to be above 0 mm")
-    if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < 3 or None in aff2axcodes(affine):
+    if not np.isfinite(affine).all() or np.linalg.matrix_rank(affine[:3, :3]) < 3 or len(_letters(affine)) < 3:
         raise _fault(path, "vox_to_ras", affine.tolist(), INVERTIBLE)
     order = header["voxel_order"].decode("latin1").upper()
     if sorted(order.translate(AXES)) != [*"xyz"]:
         raise _fault(path, "voxel_order", repr(order), "it has to be three letters such as LPS")
-    if order != "".join(aff2axcodes(affine)) and not (header["dimensions"] > 0).all():
+    if order != _letters(affine) and not (header["dimensions"] > 0).all():
         raise _fault(path, "dim", header["dimensions"].tolist(), f"they have to be above 0, since voxel_order, "
                      f"{order}, is not that of vox_to_ras")
     for name in ("nb_scalars_per_point", "nb_properties_per_streamline"):
         if header[name] < 0:
             raise _fault(path, {"nb_s": "n_scalars", "nb_p": "n_properties"}[name[:4]], header[name], "give 0 or more")
+
+
+def _letters(affine: Array) -> str:
+    """Return where each voxel axis points to, such as 'RAS'; an axis that points nowhere has no letter."""
+    from nibabel.orientations import aff2axcodes
+
+    return "".join(letter for letter in aff2axcodes(affine) if letter is not None)
 
 
 def _fault(path: Path, field: str, value: object, needed: str) -> InputError:
@@ -240,7 +244,7 @@ def streamlines_of_trk(
                 starts.append(place)
                 place += size
             number += len(starts)
-            lengths = held[starts].astype(np.int64)
+            lengths: Vector[np.int64] = held[starts].astype(np.int64)
             rows = [held[a + 1 : a + 1 + width * n] for a, n in zip(starts, lengths.tolist(), strict=True)]
             values = np.concatenate([held[:0], *rows]).view(np.float32).reshape(-1, width)
             yield move_points(values[:, :3], header.to_rasmm), lengths

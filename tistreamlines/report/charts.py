@@ -8,9 +8,8 @@ from math import log10
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
-from ..aliases import Array, Json
+from ..aliases import Array, Json, Vector
 
 if TYPE_CHECKING:
     from ..tracking.products.connectome.matrix import Matrix
@@ -41,7 +40,7 @@ def nice(least: float) -> float:
     return float(next(width * power for width in (*NICE, 10) if width * power >= least * (1 - 1e-9)))
 
 
-def bins(histogram: Array, step_mm: float) -> tuple[npt.NDArray[np.int64], float]:
+def bins(histogram: Array, step_mm: float) -> tuple[Vector[np.int64], float]:
     """Return how many streamlines have a length in each bin, and the width of a bin, mm.
 
     Parameters

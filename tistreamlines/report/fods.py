@@ -120,9 +120,9 @@ def _maps(scene: ImageScene, fit: FodFit) -> Iterator[str]:
     high = float(np.percentile(fit.residual[fit.mask], 99))
     yield _ramped("Residuals", text, "units of the signals", scene, fit.residual, (0.0, high))
     if fit.field is not None:
-        ends = np.percentile(fit.field[fit.mask], (0, 100)).tolist()
+        low, high = np.percentile(fit.field[fit.mask], (0, 100))
         text = "The field by which the tissues were divided, so that their sum is the same everywhere."
-        yield _ramped("Normalisation", text, "", scene, np.where(fit.mask, fit.field, 0), (ends[0], ends[1]))
+        yield _ramped("Normalisation", text, "", scene, np.where(fit.mask, fit.field, 0), (float(low), float(high)))
 
 
 def _slices(title: str, text: str, scene: ImageScene, pictures: Sequence[Array], keys: str) -> str:

@@ -31,7 +31,7 @@ from ..kernels.stop_reasons import Stop, Verdict
 from ..option import flag
 from ..options.definitions import names_affecting, product_options
 from ..options.parameters import Parameters
-from ..space.batch import DATA, Batch, Space
+from ..space.batch import Batch, Space
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import Content, layout_of
 from .ends import Counts
@@ -248,9 +248,10 @@ class StoredTrx:
             block = np.array(points[starts[a] : starts[b]])
             crc = crc32(block.data, crc)
             ranges = slice(a, b), slice(starts[a], starts[b])
-            data = ({n: v[rows] for n, v in arrays.items()} for arrays, rows in zip(sampled, ranges, strict=True))
+            dps, dpv = ({n: v[rows] for n, v in arrays.items()} for arrays, rows in zip(sampled, ranges, strict=True))
             of_each = (values[a:b] for values in read.values())
-            yield Batch(block, starts[a : b + 1] - starts[a], *of_each, **dict(zip(DATA, data, strict=True)))
+            offsets = starts[a : b + 1] - starts[a]
+            yield Batch(block, offsets, *of_each, data_per_streamline=dps, data_per_point=dpv)
         if crc != expected:
             raise damaged(self.path, "its points have changed")
 

@@ -9,6 +9,8 @@ from typing import ClassVar, overload
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Vector
+
 PER_STREAMLINE = ("seeds", "seed_number", "direction_number", "stop_reasons")
 DATA = ("data_per_streamline", "data_per_point")
 MOST_POINTS = 1 << 24  # of a streamline in a file; one with more comes of damage
@@ -160,7 +162,10 @@ class Batch:
         offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
         names = ("points", *PER_STREAMLINE)
         points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-        return cls(points, offsets, *others, **{name: _join(parts, name) for name in DATA})
+        return cls(
+            points, offsets, *others, data_per_streamline=_join(parts, "data_per_streamline"),
+            data_per_point=_join(parts, "data_per_point"),
+        )
 
     @property
     def longest_step(self) -> float:
@@ -249,7 +254,7 @@ class Space:
         object.__setattr__(self, "shape", shape)
 
     @property
-    def voxel_sizes(self) -> npt.NDArray[np.float64]:
+    def voxel_sizes(self) -> Vector[np.float64]:
         """Voxel size along each stored axis, ``(3,)`` float64, mm."""
         return np.sqrt(np.sum(self.affine[:3, :3] ** 2, axis=0))
 

@@ -114,4 +114,4 @@ def _edges(triangles: Indices) -> Indices:
 
 def _key(vertex: Floats) -> tuple[float, ...]:
     """Return what tells a vertex from others: its coordinates, without what rounding has left."""
-    return tuple((np.round(vertex, 6) + 0.0).tolist())
+    return tuple(map(float, np.round(vertex, 6) + 0.0))

@@ -252,11 +252,12 @@ def _nearest(vertices: Array, face: int, twin: float) -> Array:
     centre /= np.linalg.norm(centre, axis=1, keepdims=True)
     radius = np.linalg.norm(four - centre, axis=2).max() * 1.05
     tree, both = KDTree(np.concatenate([vertices, -vertices])), np.concatenate([vertices, -vertices])
-    count, more = 4, True
-    while more:
+    count = 4
+    while True:
         count = min(2 * count, len(both))
         away, few = (np.asarray(a) for a in tree.query(centre, count))
-        more = count < len(both) and bool((away[:, -1] < away[:, 0] + 2 * radius).any())
+        if count == len(both) or not (away[:, -1] < away[:, 0] + 2 * radius).any():
+            break
     cosines = np.einsum("fcx,ckx->fck", four, both[few])
     beaten = np.zeros(few.shape, bool)
     for rank in range(4):  # comparison with the four nearest is enough

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from secrets import token_urlsafe
 
 SECONDS = 10.0  # in which a client has to ask for the page
+Request = socket.socket | tuple[bytes, socket.socket]  # as socketserver has it: the latter only with UDP
 MOST_WAITING = 32  # clients that have not asked yet, each of which has a thread
 
 
@@ -37,9 +38,9 @@ class PageServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.page, self.path = page, f"/{token_urlsafe(16)}/"
         self.address = f"http://127.0.0.1:{self.server_port}{self.path}"
-        self.waiting: dict[socket.socket, float] = {}  # since when, by the client's socket; the oldest first
+        self.waiting: dict[Request, float] = {}  # since when, by the client's socket; the oldest first
 
-    def process_request(self, request: socket.socket, client_address: object) -> None:
+    def process_request(self, request: Request, client_address: object) -> None:
         """Answer a client in a separate thread."""
         for other in [*self.waiting][: max(0, len(self.waiting) + 1 - MOST_WAITING)]:
             self._leave(other)
@@ -53,18 +54,19 @@ class PageServer(ThreadingHTTPServer):
             if since < late:
                 self._leave(request)
 
-    def close_request(self, request: socket.socket) -> None:
+    def close_request(self, request: Request) -> None:
         """Forget a client."""
         self.waiting.pop(request, None)
         super().close_request(request)
 
-    def handle_error(self, request: socket.socket, client_address: object) -> None:
+    def handle_error(self, request: Request, client_address: object) -> None:
         """Print nothing of clients that leave, or that are left, before they have the page."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
-    def _leave(self, request: socket.socket) -> None:
+    def _leave(self, request: Request) -> None:
         """End the connection to a client, whose thread then finds nothing more to read."""
+        assert isinstance(request, socket.socket)
         self.waiting.pop(request, None)
         with suppress(OSError):
             request.shutdown(socket.SHUT_RDWR)
@@ -88,5 +90,5 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(self.server.page)
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, format: str, *_: object) -> None:
         """Print nothing: requests are the user's own."""

@@ -39,6 +39,8 @@ THREAD = """\
 	mad.lo.s32 	{target}, %thread1, {threads}, %thread0;"""
 INSTRUCTION = re.compile(r"^\t(?P<guard>@!?%p\d+ )?(?P<name>[a-z][\w.]*)\s+(?P<operands>.*);")
 ONE = "1065353216"  # the bits of 1.0
+# what an instruction makes of the argument that is always 0, by its name and its operands
+OF_ZERO: dict[tuple[str, ...], str] = {("neg.ftz.f32", "0"): "-0", ("add.s32", "0", ONE): "1"}
 UNMARKED = re.compile(r"^(\t(?:@!?%p\d+ )?(?:add|sub|mul))\.ftz\.f32")
 
 
@@ -164,7 +166,7 @@ def marked(lines: Sequence[str], zero: str) -> list[str]:
             return "0"
         if name in ("mov.b32", "mov.u32", "mov.f32"):
             return held.get(first)
-        return {("neg.ftz.f32", "0"): "-0", ("add.s32", "0", ONE): "1"}.get((name, held.get(first, ""), *others))
+        return OF_ZERO.get((name, held.get(first, ""), *others))
 
     held = held_by(lines, kind, {})
     return [UNMARKED.sub(r"\1.rn.ftz.f32", _without_guard(line, held)) for line in lines]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from ...devices import Device
@@ -61,13 +61,13 @@ class Gpu(Memory[Mark]):
         return out.value or 0
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> Generator[None, None, None]:
         """Hold the device's lock, in its context."""
         with super().turn(), self._entered():
             yield
 
     @contextmanager
-    def _entered(self) -> Iterator[None]:
+    def _entered(self) -> Generator[None, None, None]:
         self.call("cuCtxPushCurrent_v2", self._context)
         try:
             yield

@@ -11,7 +11,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import cache, partial
@@ -61,7 +61,7 @@ def _process(device: Device) -> CompileProcess | None:
 
 
 @contextmanager
-def in_new_folder() -> Iterator[None]:
+def in_new_folder() -> Generator[None, None, None]:
     """Make a new folder the current one, where Taichi writes PTX: on Linux, in this thread alone."""
     with suppress(AttributeError, TypeError):
         ctypes.CDLL(None).unshare(OWN_FOLDER)

@@ -6,7 +6,7 @@ import ctypes as c
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Generic, TypedDict, TypeVar
@@ -170,7 +170,7 @@ class Memory(Generic[Mark]):
         raise NotImplementedError
 
     @contextmanager
-    def turn(self) -> Iterator[None]:
+    def turn(self) -> Generator[None, None, None]:
         """Hold the device's lock."""
         refuse_fork(self.process, self.device.arch)
         with self._lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 from llvmlite import ir
 from numba.core import types
@@ -91,10 +91,13 @@ def common(a: Any, b: Any) -> Lanes | None:
     return kinds[0]
 
 
+TARGET = {"target": "cpu"}
+
+
 class First(AbstractTemplate):
     """A typing rule of an operator that Numba tries before the dozen of its own."""
 
-    metadata: ClassVar = {"target": "cpu"}
+    metadata = TARGET
 
 
 def _register(op: Any, build: Any, compares: bool = False) -> None:

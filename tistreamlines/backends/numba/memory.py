@@ -12,9 +12,11 @@ from numba.extending import intrinsic, lower_builtin
 
 from .lanes import F4, F8, I4, I32, I64, LANES, First, Lanes, convert, splat, vector_type
 
+LANES_OF: dict[types.Type, Lanes] = {types.float32: F4, types.float64: F8, types.int32: I4}
+
 
 def _element(array: types.Array) -> Lanes:
-    return {types.float32: F4, types.float64: F8, types.int32: I4}[array.dtype]
+    return LANES_OF[array.dtype]
 
 
 def _data(context, builder, sig, args):

@@ -65,7 +65,7 @@ class NumbaProgram(HostArrays):
 
     def __init__(self, source: Source, *, bits: int = 32, fast: bool = False, threads: int | None = None) -> None:
         super().__init__(bits)
-        self._scalars = {"real": self.real.type, "int": np.int64, "word": np.uint32}
+        self._scalars: dict[str, type[np.generic]] = {"real": self.real.type, "int": np.int64, "word": np.uint32}
         self.threads = threads or min(_threads_of_numba(), usable_cores())
         linked = link_once(source.roots, dialect(bits, fast), source.filling)
         patterns = sorted({value for value in source.filling.values() if isinstance(value, tuple)})

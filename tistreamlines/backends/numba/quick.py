@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from llvmlite.binding import ModuleRef
@@ -12,7 +12,7 @@ from numba.core.targetconfig import ConfigStack
 
 
 @contextmanager
-def quick_compiler() -> Iterator[None]:
+def quick_compiler() -> Generator[None, None, None]:
     """Save two fifths of Numba's time, 3.5 s for the kernels of boot; other threads that compile wait meanwhile.
 
     Functions without wrappers are linked, but not made machine code: LLVM does that to the one that is called

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +14,7 @@ _reading = threading.RLock()
 
 
 @contextmanager
-def quick_front_end(compiler: Compiler) -> Iterator[None]:
+def quick_front_end(compiler: Compiler) -> Generator[None, None, None]:
     """Skip two thirds of the time in which Taichi reads a kernel; other threads that do so wait meanwhile.
 
     For each node of a function it formats the source, for error messages that concern authors of kernels.

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -149,7 +149,7 @@ class Runtime:
         return DeviceArray
 
     @contextmanager
-    def turn(self, exact: bool) -> Iterator[None]:
+    def turn(self, exact: bool) -> Generator[None, None, None]:
         """Hold the lock for calls of Taichi; kernels compiled meanwhile do not reorder arithmetic if ``exact``.
 
         Raises
@@ -196,7 +196,9 @@ class Runtime:
         return self._modules[key]
 
     @contextmanager
-    def kernel(self, text: str, exact: bool, name: str) -> Iterator[tuple[Callable[..., object], dict[str, object]]]:
+    def kernel(
+        self, text: str, exact: bool, name: str
+    ) -> Generator[tuple[Callable[..., object], dict[str, object]], None, None]:
         """Give a kernel of a module, and what stands for its arguments, to compile it."""
         kernel = getattr(self.module(text, exact), name)
         with self.turn(exact), quick_front_end(self.compiler):

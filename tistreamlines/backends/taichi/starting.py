@@ -6,7 +6,7 @@ import ctypes
 import ctypes.util
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from importlib import import_module
 from io import StringIO
@@ -24,7 +24,7 @@ starting = threading.RLock()  # held while a compiler is imported or started
 
 
 @contextmanager
-def variable_set(name: str, value: str | None) -> Iterator[None]:
+def variable_set(name: str, value: str | None) -> Generator[None, None, None]:
     """Set a variable temporarily, since later processes would inherit it; None changes nothing."""
     held = os.environ.get(name)
     if value is not None:
@@ -71,7 +71,7 @@ def is_started(state: Any) -> bool:
 
 
 @contextmanager
-def float_environment_kept() -> Iterator[None]:
+def float_environment_kept() -> Generator[None, None, None]:
     """Restore the floating-point environment after Taichi starts: else numpy would flush denormals, also in new threads."""
     library = ctypes.util.find_library("m")
     if library is None:

@@ -249,20 +249,20 @@ class Gpu(Memory[int]):
         """Wait until all submissions are finished."""
         self.wait(self.submitted)
 
-    def is_done(self, number: int | None) -> bool:
+    def is_done(self, mark: int | None) -> bool:
         """Whether a submission is finished."""
-        if number is not None and number > self._finished:
+        if mark is not None and mark > self._finished:
             value = c.c_uint64()
             self.call("vkGetSemaphoreCounterValue", self.handle, self._semaphore, c.byref(value))
             self._finished = max(self._finished, value.value)
-        return number is None or number <= self._finished
+        return mark is None or mark <= self._finished
 
-    def wait(self, number: int | None) -> None:
+    def wait(self, mark: int | None) -> None:
         """Wait for a submission."""
-        if number is None or number <= self._finished:
+        if mark is None or mark <= self._finished:
             return
         info = structure(
-            api.SemaphoreWait, count=1, semaphores=c.c_uint64(self._semaphore), values=c.c_uint64(number)
+            api.SemaphoreWait, count=1, semaphores=c.c_uint64(self._semaphore), values=c.c_uint64(mark)
         )
         self.call("vkWaitSemaphores", self.handle, c.byref(info), api.FOREVER)
-        self._finished = max(self._finished, number)
+        self._finished = max(self._finished, mark)

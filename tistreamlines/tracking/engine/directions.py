@@ -79,7 +79,7 @@ def fod_peaks(prepared: KernelTables, voxels: Array) -> tuple[Array, Array]:
     order, threshold = 2 * getter.half_order, vars(getter.method)["threshold"]
     directions, edges = half_sphere()
     around = [[k] for k in range(len(directions))]
-    for first, second in edges.tolist():
+    for first, second in edges:
         around[first].append(second)
         around[second].append(first)
     neighbours = np.array([(numbers * 7)[:7] for numbers in around])  # of an icosahedron's corners, some twice

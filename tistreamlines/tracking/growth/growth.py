@@ -119,7 +119,7 @@ class Growth:
         self.in_turn = bool(settings.one_way or self.layout.in_turn or device.on_host)
         self.sides = 1 if settings.one_way else 2
         self.program = open_kernels(device, self.layout, settings, products)
-        x, y, z = (settings.step_mm / voxel_sizes).tolist()
+        x, y, z = map(float, settings.step_mm / voxel_sizes)
         key = np.array([settings.rng_seed & 0xFFFFFFFFFFFFFFFF], np.uint64).view(np.int32)
         rules = halves.Rules(
             step_x=x, step_y=y, step_z=z, max_steps=settings.max_steps, most=settings.bounds[1], key=key, first_seed=0

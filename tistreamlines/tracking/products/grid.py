@@ -85,7 +85,7 @@ def in_parts(begins: Array, most: int) -> list[slice]:
     ``begins`` has the number of voxels that are listed before each streamline.
     """
     ends = np.searchsorted(begins, np.arange(most, begins[-1] + 1 if len(begins) else 0, most))
-    cuts = [0, *ends.tolist(), len(begins)]
+    cuts = [0, *map(int, ends), len(begins)]
     return [slice(a, b) for a, b in pairwise(cuts) if b > a]
 
 

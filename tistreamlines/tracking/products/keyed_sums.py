@@ -71,7 +71,8 @@ class KeyedSums:
     def _all_sums(self) -> tuple[Array, Array]:
         """Return all keys and their sums; those of a table in any order."""
         if not len(self._slots):
-            keys = np.flatnonzero(reduce(np.logical_or, self._totals.T))
+            columns: list[Array] = [*self._totals.T]
+            keys = np.flatnonzero(reduce(np.logical_or, columns))
             return keys, self._totals[keys]
         taken = np.flatnonzero(self._slots >= 0)
         return self._slots[taken], self._totals[taken]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -137,13 +138,18 @@ class Draw:
         return self.reals(draw_attempt, 7, first, len(items), items=items, attempts=attempts)
 
 
-class DrawnSeeds(Seeds):
-    """Seeds at random places, of which each seed's depend on its number and on the RNG seed alone."""
-
-    draw: Draw
+class _WithDraw(Protocol):
+    """Seeds with a draw, which may be read-only, as in a frozen dataclass."""
 
     @property
-    def count(self) -> int:  # type: ignore[override]
+    def draw(self) -> Draw: ...
+
+
+class DrawnSeeds(Seeds):
+    """Seeds at random places, of which each seed's depend on its number and on the RNG seed alone: ``draw``."""
+
+    @property
+    def count(self: _WithDraw) -> int:  # type: ignore[override]
         """Number of seeds."""
         return self.draw.count
 
@@ -156,12 +162,17 @@ class NumberedSeeds(Seeds):
         return self.sample(np.arange(first, first + self.within(first, count)))[0]
 
 
+class _WithVoxels(Protocol):
+    """Seeds with voxels, which may be read-only."""
+
+    @property
+    def voxels(self) -> npt.NDArray[np.int32]: ...
+
+
 class SeedsInVoxels(Seeds):
-    """Seeds in voxels, (m, 3) int32."""
+    """Seeds in ``voxels``, (m, 3) int32."""
 
-    voxels: npt.NDArray[np.int32]
-
-    def reach(self) -> npt.NDArray[np.float64]:
+    def reach(self: _WithVoxels) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel."""
         return corners_of(self.voxels)
 

@@ -159,7 +159,7 @@ class DeviceWeights:
 
     def sums(self, least: float) -> Array:
         """Return weighted lengths of streamlines in each fixel, and sums of coefficients times lengths, (fixels, 2)."""
-        arguments = {"least": least, "bits_apart": self._bits_apart}
+        arguments: Arguments = {"least": least, "bits_apart": self._bits_apart}
         words = self._run("sum_up", arguments, "sums", kernels.SUMS * self._fixels)
         low, high = words[:, ::2].view(np.uint32), words[:, 1::2]
         both = low.sum(axis=0, dtype=np.int64) + (high.sum(axis=0, dtype=np.int64) << self._bits_apart)

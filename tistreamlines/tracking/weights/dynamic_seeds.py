@@ -135,8 +135,9 @@ class DynamicSeeds(DrawnSeeds):
         """Leave out what is large, or found on a device."""
         return {name: value for name, value in vars(self).items() if name not in ("_comparison", "_visitor")}
 
-    def follow(self, followed: Fods | None) -> None:
-        """Take what streamlines follow."""
+    def follow(self, followed: object) -> None:
+        """Take what streamlines follow, :class:`.fods.Fods` or None."""
+        assert followed is None or isinstance(followed, Fods)
         self._followed = followed
 
     def _fods(self, note: Tell | None = None) -> Fods:

@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import ParameterError
 from ...io.images import AnyPath
-from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option, values_of
+from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option, pairs_of, values_of
 
 TRACKED = "tracked"  # instead of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")
@@ -135,7 +135,7 @@ def bounds_of(options: Sift2Options) -> tuple[float, float]:
 def files(options: Sift2Options) -> tuple[Path, ...]:
     """Return all files that are written, the weights first."""
     others = (options.sift2_csv, options.sift2_mu, options.sift2_coeffs)
-    return (Path(values_of(options.sift2)[0][1]), *(Path(path) for path in others if path is not None))
+    return (pairs_of(options.sift2)[0][1], *(Path(path) for path in others if path is not None))
 
 
 def check(options: Sift2Options) -> None:

@@ -170,7 +170,7 @@ class Visitor:
         counts[: len(order)] = lengths[order]
         starts = np.zeros(teams * LANES, np.int32)
         starts[: len(order)] = offsets[order]
-        paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
+        paths: Arguments = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
         arguments = self._values | on_device(self._program, paths)
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
         while True:

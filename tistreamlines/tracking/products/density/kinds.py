@@ -46,7 +46,8 @@ class Sums(Density):
         super().__init__(space, step_mm, threads)
         self._passes = np.zeros(self._grid.voxels, np.int64)
         self._sums = np.zeros((self.channels, self._grid.voxels), np.int64)
-        self._weighted, self._weights, self._units = weighted, None, (1.0, 1.0)  # of weights, and of weighted values
+        self._weighted, self._units = weighted, (1.0, 1.0)  # of weights, and of weighted values
+        self._weights: Array | None = None
         if weights is not None:
             self._know(weights)
         self._sampler: Sampler | None = None
