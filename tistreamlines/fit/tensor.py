@@ -25,7 +25,7 @@ from ..errors import InputError
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, spread, team_memory
-from ..space.encoding import tensor_design
+from ..space.encoding import TENSOR, tensor_design
 from . import tensor_kernels as kernels
 
 BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
@@ -35,7 +35,6 @@ VOXELS, GPU_VOXELS = 1 << 12, 1 << 17
 COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of the design, in the order of the kernel
 # of DIPY's fit: the least signal, and the least eigenvalue times the greatest element of the design
 LEAST_SIGNAL, LEAST_DECAY = 1e-4, 1e-6
-TENSOR = [[0, 1, 3], [1, 2, 4], [3, 4, 5]]  # elements of a tensor in a row of the design
 # of MRtrix3's fit: the least signal over the greatest, and the number of least-squares fits
 LEAST_SHARE, REWEIGHTED = 1e-6, 3
 SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of its equations, and the greatest logarithm of a weight, without overflow

@@ -11,6 +11,7 @@ from ..aliases import Array, GradientTable
 
 NORM_TOLERANCE = 0.01  # as in DIPY: vectors of other lengths are no directions
 B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
+TENSOR = [[0, 1, 3], [1, 2, 4], [3, 4, 5]]  # elements of a tensor, as a row of :func:`tensor_design` has them
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import resources
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
@@ -37,6 +36,8 @@ def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
     """Return the vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair is returned unchanged."""
     if not isinstance(sphere, str):
         return sphere
+    from importlib import resources
+
     name, half = SPHERES[sphere]
     with (resources.files("dipy") / "data" / "files" / FILES[name]).open("rb") as file, np.load(file) as tables:
         vertices, faces = _rounded(tables["vertices"]), tables["faces"].astype(np.int64)
