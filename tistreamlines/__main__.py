@@ -5,6 +5,9 @@ import os
 import sys
 
 OBJECTS = 200_000  # made between two searches for cycles; imports make as many, and hardly any cycles
+# seconds after which a thread that computes in Python lets others have Python's lock. Beside one, 16 threads that want
+# it 192 times between calls of 1 ms without it take 0.022 s, 0.09 s with Python's 5 ms, and alone 0.014 s.
+TURN = 5e-4
 
 
 def _leave_current_folder() -> None:
@@ -30,6 +33,7 @@ def main() -> None:
     except TrackingError as error:
         sys.exit(f"Error: {error}")
     gc.set_threshold(OBJECTS)
+    sys.setswitchinterval(TURN)
     interrupts.handle(_command)
 
 

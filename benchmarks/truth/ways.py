@@ -19,9 +19,9 @@ import numpy.typing as npt
 
 from tistreamlines.fit.models import BASIS
 from tistreamlines.fit.shells import HIGHEST
-from tistreamlines.io.gradients import B0_THRESHOLD
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.api import track
+from tistreamlines.space.encoding import B0_THRESHOLD
 from tistreamlines.tracking.registry import METHODS
 
 from .known import Known, axes_of

@@ -6,10 +6,11 @@ import nibabel as nib
 import numpy as np
 import pytest
 from commands import one_line
+from dipy.io import read_bvals_bvecs
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
-from tistreamlines.io.gradients import gradients_beside, other_kind
+from tistreamlines.io.gradients import PipeContent, gradients_beside, other_kind, read_numbers
 from tistreamlines.space.harmonics import count_of
 
 
@@ -95,3 +96,26 @@ def test_images_of_something_else_are_told_from_series():
         assert words in doubt
         assert bool(words) == bool(doubt)
     assert not other_kind("a.nii", nib.Nifti1Image(fods[..., :20], np.eye(4)))
+
+
+@pytest.mark.parametrize("name", ["a.bval", "a.bvecs", "a.txt", "a", "a.eddy_rotated_bvecs", "a.npy"])
+@pytest.mark.parametrize("text", [
+    "1 0 0.5\n0 1 -1e-3\n", "1\t0\t0.5\r\n0\t1 2\r\n", "1,0, 3\n0,1,2", "0 1000 nan\n", "7",
+])
+def test_tables_have_the_numbers_that_dipy_reads(tmp_path, name, text):
+    if name.endswith(".npy"):
+        np.save(tmp_path / name, np.atleast_2d(np.loadtxt(text.replace(",", " ").splitlines())))
+    else:
+        (tmp_path / name).write_bytes(text.encode())
+    expected = read_bvals_bvecs(str(tmp_path / name), None)[0]
+    numbers = read_numbers(tmp_path / name)[1]
+    np.testing.assert_array_equal(numbers, expected)
+    assert numbers.dtype == np.float64
+    if not name.endswith(".npy"):
+        np.testing.assert_array_equal(read_numbers(PipeContent("/dev/fd/63", text.encode()))[1], expected)
+
+
+def test_a_table_of_another_ending_is_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("1 2 3")
+    with pytest.raises(InputError, match=r"a\.csv: cannot be read \(its name ends in \.csv, not in \.bval, .*npy\)"):
+        read_numbers(tmp_path / "a.csv")

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -21,10 +20,12 @@ from ..devices import usable_cores
 from ..devices.threads import thread_pool
 from ..io.samples import Samples
 from ..space.batch import Space
+from ..space.encoding import TENSOR, select_volumes, tensor_design
 from ..space.harmonics import basis_of, order_of, sampling_matrix
 from ..space.sphere import load_sphere
 
 STEPS = 4  # of a path, each as long as the smallest voxel size
+EDGE = STEPS + 1  # voxels beyond the image that a path may reach
 PLACES = 4000  # maximum number of voxels in which paths start
 LEAST_PLACES = 300  # with fewer starting voxels no frame is chosen
 STRAIGHT = 0.7  # |cosine| between steps below which a path ends
@@ -35,7 +36,7 @@ VOXELS = 60_000  # maximum number of voxels to examine
 DIRECTIONS, SHELL_WIDTH = 12, 100  # number of lowest b-values that set the shell, and its width in s/mm2
 XYZ = "xyz"
 BLOCK = 1 << 14  # voxels whose functions are sampled at a time
-TASKS = 8  # of threads, for axes and for turns
+TASKS = 8  # of threads
 
 
 def _turns() -> dict[str, Array]:
@@ -64,24 +65,28 @@ class AxisField:
 
     Parameters
     ----------
-    axes : (x, y, z, 3) float32
-        Unit vectors; the sign does not matter.
-    weight : (x, y, z) float32
-        Evidence for a fibre, such as FA; 0 if there is none.
+    grid : (x + 2 EDGE, y + 2 EDGE, z + 2 EDGE, 4) float32
+        Unit vectors, whose sign does not matter, and evidence for a fibre, such as FA; 0 if there is none, and in an
+        edge that no path leaves.
+    places : (n, 3)
+        Voxels with a clear fibre, evenly spaced and at most PLACES of them.
     sides : (3,) float64
         Voxel sizes, mm.
     """
 
-    axes: Array
-    weight: Array
+    grid: Array
+    places: Array
     sides: Array
 
-    @cached_property
-    def places(self) -> Array:
-        """Voxels (n, 3) with a clear fibre, evenly spaced and at most PLACES of them."""
-        known = self.weight[self.weight > 0]
-        voxels = np.argwhere(self.weight >= SURE * np.percentile(known, 95)) if len(known) else np.empty((0, 3), int)
-        return voxels[:: -(-len(voxels) // PLACES) or 1]
+    @property
+    def axes(self) -> Array:
+        """Unit vectors, (x, y, z, 3)."""
+        return _without_edge(self.grid)[..., :3]
+
+    @property
+    def weight(self) -> Array:
+        """Evidence for a fibre, (x, y, z)."""
+        return _without_edge(self.grid)[..., 3]
 
 
 @dataclass(frozen=True)
@@ -114,23 +119,23 @@ def coherence(field: AxisField, turn: Array | None = None) -> Array:
         axis and the previous one; steps after the end of a path count 0.
     """
     places, turn = field.places, np.eye(3) if turn is None else turn
-    shape = np.array(field.weight.shape)
+    _, wide, deep, _ = field.grid.shape
+    rows, strides = field.grid.reshape(-1, 4), np.array([wide * deep, deep, 1], np.int32)
+    edge = EDGE * strides.sum()
     step = (np.swapaxes(turn, -1, -2) * (field.sides.min() / field.sides)).astype(np.float32)
     scores = np.zeros((*turn.shape[:-2], len(places)), np.float32)
     for sign in (1, -1):
         points = places.astype(np.float32)
-        heading = sign * field.axes[tuple(places.T)]
+        heading = sign * rows[places @ strides + edge, :3]
         walking = np.ones(scores.shape, bool)
         for _ in range(STEPS):
             points = points + heading @ step
-            voxels = np.rint(points).astype(np.int64)
-            walking &= ((voxels >= 0) & (voxels < shape)).all(axis=-1)
-            voxels = tuple(np.moveaxis(np.clip(voxels, 0, shape - 1), -1, 0))
-            axes, weight = field.axes[voxels], field.weight[voxels]
+            there = rows.take(np.rint(points).astype(np.int32) @ strides + edge, axis=0, mode="clip")
+            axes, weight = there[..., :3], there[..., 3]
             cosine = np.einsum("...j,...j->...", axes, heading)
             scores += np.where(walking, weight * cosine * cosine, 0)
             walking &= (weight > 0) & (np.abs(cosine) > STRAIGHT)
-            heading = np.where((cosine < 0)[..., None], -axes, axes)
+            heading = np.copysign(np.float32(1), cosine)[..., None] * axes
     return scores / (2 * STEPS)
 
 
@@ -178,20 +183,24 @@ def tensor_field(data: Array, gtab: GradientTable, mask: Array, sides: Array) ->
     """
     weighted = np.sort(gtab.bvals[~gtab.b0s_mask])
     used = gtab.bvals <= weighted[min(DIRECTIONS, len(weighted)) - 1] + SHELL_WIDTH
-    b, (x, y, z) = gtab.bvals[used], gtab.bvecs[used].T
-    columns = np.stack([x * x, y * y, z * z, x * y, x * z, y * z], axis=1) * -b[:, None]
-    fit = np.linalg.pinv(np.column_stack([columns, np.ones(len(b))]))[:6].astype(np.float32)
+    fit = np.linalg.pinv(tensor_design(select_volumes(gtab, used)))[:6].astype(np.float32)
     mask = middle(mask)
-    elements = np.log(np.maximum(data[mask][:, used], 1e-3)) @ fit.T
-    tensors = elements[:, [0, 3, 4, 3, 1, 5, 4, 5, 2]].reshape(-1, 3, 3)
-    tensors *= np.where(np.eye(3), 1, 0.5).astype(np.float32)  # off-diagonal elements occur twice in the sum
-    size = np.maximum(np.einsum("nij,nij->n", tensors, tensors), 1e-30)
-    fa = np.sqrt(np.maximum(1.5 - 0.5 * np.trace(tensors, axis1=1, axis2=2) ** 2 / size, 0))
+    voxels = np.nonzero(mask)
+    tasks = thread_pool("tensors", usable_cores())
+
+    def fit_tensors(part: Array) -> tuple[Array, Array]:
+        signals = data[tuple(axis[part] for axis in voxels)]
+        logs = np.log(np.maximum(signals if used.all() else signals[:, used], 1e-3))
+        tensors = np.einsum("nj,ij->ni", logs, fit)[:, TENSOR]  # which no BLAS shares among threads
+        size = np.maximum(np.einsum("nij,nij->n", tensors, tensors), 1e-30)
+        return tensors, np.sqrt(np.maximum(1.5 - 0.5 * np.trace(tensors, axis1=1, axis2=2) ** 2 / size, 0))
+
+    parts = tasks.map(fit_tensors, np.array_split(np.arange(len(voxels[0])), TASKS))
+    tensors, fa = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     fa = np.where(fa < 1, fa, 0)
     clear, axes = _clear(fa), np.zeros((len(fa), 3), np.float32)
-    parts = np.array_split(tensors[clear], TASKS)  # nobody reads the others
-    vectors = thread_pool("axes", usable_cores()).map(lambda part: np.linalg.eigh(part)[1][:, :, 2], parts)
-    axes[clear] = np.concatenate([*vectors])
+    vectors = tasks.map(lambda part: np.linalg.eigh(part)[1][:, :, 2], np.array_split(tensors[clear], TASKS))
+    axes[clear] = np.concatenate([*vectors])  # nobody reads the others
     return field_of(mask, axes, fa, sides)
 
 
@@ -260,9 +269,17 @@ def middle(mask: Array) -> Array:
 
 def field_of(mask: Array, axes: Array, weight: Array, sides: Array) -> AxisField:
     """Return a field from the axes (m, 3) and weights (m,) of the mask's voxels; small weights become 0."""
-    whole_axes, whole_weight = np.zeros((*mask.shape, 3), np.float32), np.zeros(mask.shape, np.float32)
-    whole_axes[mask], whole_weight[mask] = axes, np.where(_clear(weight), weight, 0)
-    return AxisField(whole_axes, whole_weight, np.asarray(sides, np.float64))
+    grid = np.zeros((*(size + 2 * EDGE for size in mask.shape), 4), np.float32)
+    voxels, weight = np.nonzero(mask), np.where(_clear(weight), weight, 0)
+    _without_edge(grid)[voxels] = np.column_stack([axes, weight])
+    known = weight[weight > 0]
+    clear = np.flatnonzero(weight >= SURE * np.percentile(known, 95)) if len(known) else np.zeros(0, int)
+    places = np.stack(voxels, axis=1)[clear[:: -(-len(clear) // PLACES) or 1]]
+    return AxisField(grid, places, np.asarray(sides, np.float64))
+
+
+def _without_edge(grid: Array) -> Array:
+    return grid[EDGE:-EDGE, EDGE:-EDGE, EDGE:-EDGE]
 
 
 def _clear(weight: Array) -> Array:

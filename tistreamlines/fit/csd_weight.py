@@ -31,6 +31,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads, single_blas
+from ..space.encoding import with_directions
 from .csd import DIPYS_WEIGHT, Deconvolution, Response, System, deconvolve_series
 from .response import response_fa
 from .tensor import anisotropy
@@ -188,8 +189,6 @@ def _turn_gradients(gtab: GradientTable) -> GradientTable:
     be exchanged and reversed, the one whose gradients are the first in the order of numbers is taken. A gradient and
     its opposite are the same.
     """
-    from dipy.core.gradients import gradient_table
-
     def turned(way: tuple[tuple[int, ...], tuple[int, ...]]) -> Array:
         rows = gtab.bvecs[:, way[0]] * way[1]
         rounded = np.rint(rows * 1e6)  # rounding errors decide nothing
@@ -198,4 +197,4 @@ def _turn_gradients(gtab: GradientTable) -> GradientTable:
 
     ways = product(permutations(range(3)), product((1, -1), repeat=3))
     first = min(map(turned, ways), key=lambda rows: np.rint(rows * 1e6).ravel().tolist())
-    return gradient_table(gtab.bvals, bvecs=first, b0_threshold=gtab.b0_threshold)
+    return with_directions(gtab, first)

@@ -25,6 +25,7 @@ from ..io.nifti import Dwi
 from ..io.orientations import Orientations
 from ..io.samples import Samples
 from ..space.batch import Space
+from ..space.encoding import with_directions
 from ..space.harmonics import BASES, basis_of, turn_coefficients
 from .coherence import (
     FLIPPED_X,
@@ -115,11 +116,7 @@ def place_gradients(dwi: Dwi, mask: Array | None, asked: str, name: str) -> tupl
         placing = replace(placing, warnings=(*placing.warnings, text))
     if taken == AS_GIVEN:
         return dwi, placing
-    from dipy.core.gradients import gradient_table
-
-    gtab = dwi.gtab
-    gtab = gradient_table(gtab.bvals, bvecs=gtab.bvecs @ TURNS[taken].T, b0_threshold=gtab.b0_threshold)
-    return replace(dwi, gtab=gtab), placing
+    return _turned_series(dwi, TURNS[taken]), placing
 
 
 def _turned(turn: str) -> str:
@@ -163,11 +160,11 @@ def along_scanner_axes(dwi: Dwi) -> Dwi:
     """Return a series with gradients along the voxel axes as one with gradients along those of the scanner."""
     if axes_are_scanners(dwi.space):
         return dwi
-    from dipy.core.gradients import gradient_table
+    return _turned_series(dwi, dwi.space.axes)
 
-    gtab = dwi.gtab
-    bvecs = gtab.bvecs @ dwi.space.axes.T
-    return replace(dwi, gtab=gradient_table(gtab.bvals, bvecs=bvecs, b0_threshold=gtab.b0_threshold))
+
+def _turned_series(dwi: Dwi, turn: Array) -> Dwi:
+    return replace(dwi, gtab=with_directions(dwi.gtab, dwi.gtab.bvecs @ turn.T))
 
 
 # --------------------------------------------------------------------------------------------------------- orientations

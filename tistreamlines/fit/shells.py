@@ -20,9 +20,9 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
 from ..errors import InputError, ParameterError
-from ..io.gradients import B0_THRESHOLD
 from ..io.nifti import Dwi
 from ..option import flag
+from ..space.encoding import B0_THRESHOLD, select_volumes
 
 Volumes = npt.NDArray[np.bool_]
 # s/mm2, below which two b-values are neighbours, and neighbours that a b-value needs, itself included; MRtrix3's
@@ -121,15 +121,7 @@ def gradients_on_shell(
 
 
 def _select(gtab: GradientTable, keep: Volumes) -> tuple[GradientTable, Volumes]:
-    from dipy.core.gradients import gradient_table
-
-    if keep.all():
-        return gtab, keep
-    btens = None if gtab.btens is None else gtab.btens[keep]
-    return gradient_table(
-        gtab.bvals[keep], bvecs=gtab.bvecs[keep], big_delta=gtab.big_delta, small_delta=gtab.small_delta,
-        b0_threshold=gtab.b0_threshold, btens=btens,
-    ), keep
+    return (gtab if keep.all() else select_volumes(gtab, keep)), keep
 
 
 def only_shells(dwi: Dwi, wanted: str | float | Sequence[float]) -> Dwi:

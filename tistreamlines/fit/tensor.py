@@ -1,7 +1,7 @@
 """Fractional anisotropy (FA) by weighted least squares: the values of DIPY's TensorModel, by a kernel for all devices.
 
 DIPY computes the pseudo-inverse of each voxel's weighted design. :mod:`.tensor_kernels` solves its normal equations,
-and DIPY fits the few voxels where these are ill-conditioned.
+and only the few voxels where these are ill-conditioned have a pseudo-inverse.
 
 References
 ----------
@@ -25,16 +25,19 @@ from ..errors import InputError
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, spread, team_memory
+from ..space.encoding import TENSOR, tensor_design
 from . import tensor_kernels as kernels
 
 BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
 # voxels per task of the kernel; a GPU has a team for each 32 of them, since Mesa's software driver ends loops after
 # 65,535 turns, all of a launch together
 VOXELS, GPU_VOXELS = 1 << 12, 1 << 17
+COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of the design, in the order of the kernel
+# of DIPY's fit: the least signal, and the least eigenvalue times the greatest element of the design
+LEAST_SIGNAL, LEAST_DECAY = 1e-4, 1e-6
 # of MRtrix3's fit: the least signal over the greatest, and the number of least-squares fits
 LEAST_SHARE, REWEIGHTED = 1e-6, 3
 SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of its equations, and the greatest logarithm of a weight, without overflow
-COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of DIPY's design, in the order of the kernel
 
 
 def tensor_fa(
@@ -180,18 +183,14 @@ class _WeightedFit:
     """
 
     def __init__(self, gtab: GradientTable, device: Device) -> None:
-        from dipy.reconst.dti import TensorModel
-
-        self._dipys = TensorModel(gtab, fit_method="WLS")
-        volumes = len(self._dipys.design_matrix)
+        self._design = tensor_design(gtab)
+        volumes = len(self._design)
         self._program = _program_on(device, volumes)
-        model = on_device(self._program, spread("model", _model(self._dipys.design_matrix)))
+        model = on_device(self._program, spread("model", _model(self._design)))
         self._values = {**model, "volumes": volumes, "rotations": kernels.ROTATIONS}
 
     def __call__(self, signals: Array) -> Array:
         """Return the FA (m,) of voxels."""
-        from dipy.reconst.dti import fractional_anisotropy
-
         count, teams, program = len(signals), -(-len(signals) // LANES), self._program
         with np.errstate(over="ignore"):  # DIPY fits voxels with signals that are beyond float32
             words = np.ascontiguousarray(signals, np.float32).view(np.int32).ravel()
@@ -200,14 +199,26 @@ class _WeightedFit:
         program.run("fit_team", teams, values)
         parts = program.host(out, 2 * LANES * teams).view(np.float32).reshape(teams, 2, LANES)
         fa = parts.sum(axis=1, dtype=np.float64).ravel()[:count]
-        if (rest := fa < 0).any():
-            fa[rest] = np.nan_to_num(fractional_anisotropy(self._dipys.fit(signals[rest]).evals))
+        rare = np.flatnonzero(fa < 0)
+        for first in range(0, len(rare), VOXELS):
+            few = rare[first : first + VOXELS]
+            fa[few] = anisotropy_of_few(self._design, signals[few])
         return fa
 
 
-def _model(dipys: Array) -> kernels.Model:
-    """Return the tables of the kernel for DIPY's design (n, 7): -b and products of directions, and -1."""
-    design = dipys[:, COLUMNS]
+def anisotropy_of_few(design: Array, signals: Array) -> Array:
+    """Return the FA (m,) by pseudo-inverses of a design (n, 7), as DIPY computes it, which takes 0.5 s to import."""
+    logs = np.log(np.maximum(signals, LEAST_SIGNAL))
+    weights = np.exp(np.einsum("ij,mj->mi", np.linalg.pinv(design), logs) @ design.T)
+    fit = np.einsum("mij,mj->mi", np.linalg.pinv(design * weights[..., None]), weights * logs)
+    eigenvalues = np.linalg.eigh(fit[:, TENSOR])[0][:, ::-1].clip(LEAST_DECAY / -design.min())
+    differences = eigenvalues - np.roll(eigenvalues, -1, axis=1)
+    return np.nan_to_num(np.sqrt(0.5 * (differences**2).sum(axis=1) / (eigenvalues**2).sum(axis=1)))
+
+
+def _model(whole: Array) -> kernels.Model:
+    """Return the tables of the kernel for a design (n, 7)."""
+    design = whole[:, COLUMNS]
     sizes = np.abs(design).max(axis=0).clip(1e-30)
     sizes[6] = -1
     scaled = (design / sizes).T

@@ -1,7 +1,6 @@
 """Reading of the gradients of a series, with checks: from files, from pipes, or from the series itself.
 
-A pipe, as the shell creates for ``<(command)``, can be read only once. DIPY is imported inside the functions, so that
-importing this module is fast.
+A pipe, as the shell creates for ``<(command)``, can be read only once.
 """
 
 from __future__ import annotations
@@ -9,28 +8,27 @@ from __future__ import annotations
 import os
 import select
 import stat
-from contextlib import ExitStack
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, GradientTable
+from ..aliases import Array
 from ..errors import InputError
 from ..option import flag
+from ..space.encoding import B0_THRESHOLD, NORM_TOLERANCE, Encoding
 from ..space.harmonics import order_of
 from .images import AnyPath, existing_path, mode_of, open_image, read_array, reading
 from .in_memory import InMemory
 from .stored_image import Image, StoredImage
 
-B0_THRESHOLD = 50  # s/mm^2, as in DIPY: volumes with a b-value up to this are b0s
 LARGEST_B = 1e6  # s/mm^2
-NORM_TOLERANCE = 0.01
 SIGNED = 0.2  # of the values: so many of harmonics and peaks are negative, and hardly any of signals
 MOST = 1 << 26  # bytes read from a pipe
 PATIENCE = 10.0  # seconds to wait for the first byte
+TEXTS = (".bval", ".bvals", ".bvec", ".bvecs", ".txt", ".eddy_rotated_bvecs", "")  # endings of tables
 # names of the files, after the name of the series or alone in its folder: as of converters, FSL and its eddy
 NAMES = {
     "b-values": ("{}.bval", "{}.bvals", "bvals"),
@@ -154,7 +152,7 @@ def drain(path: AnyPath) -> AnyPath:
     return PipeContent(os.fspath(path), content)
 
 
-def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Image) -> GradientTable:
+def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, image: Image) -> Encoding:
     """Read the gradients of an opened series, or return those that it has with it.
 
     Parameters
@@ -171,8 +169,6 @@ def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, imag
     InputError
         If a file is missing or damaged, or if the three do not belong together.
     """
-    from dipy.core.gradients import gradient_table
-
     volumes = image.shape[3]
     if bvals is None or bvecs is None:
         if not isinstance(image, StoredImage) or image.gradients is None:
@@ -180,8 +176,8 @@ def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, imag
             raise InputError(f"{dwi}: {what}")
         bvals_path, bvecs_path, (values, vectors) = dwi, dwi, image.gradients()
     else:
-        bvals_path, values = _read_numbers(bvals)
-        bvecs_path, vectors = _read_numbers(bvecs)
+        bvals_path, values = read_numbers(bvals)
+        bvecs_path, vectors = read_numbers(bvecs)
     if 3 in values.shape[:2] and values.ndim == 2 and vectors.size == volumes:
         raise InputError(
             f"{bvals_path}: three numbers per volume, but {bvecs_path} has one b-value per volume; are BVALS and BVECS "
@@ -201,21 +197,24 @@ def read_gradients(bvals: AnyPath | None, bvecs: AnyPath | None, dwi: Path, imag
             raise InputError(f"{path}: {count} {noun}, but {dwi} has {volumes} volumes; give its gradients")
     _check_bvals(bvals_path, values)
     _check_bvecs(bvecs_path, vectors, values > B0_THRESHOLD)
-    return gradient_table(values, bvecs=vectors, b0_threshold=B0_THRESHOLD)
+    return Encoding.of(values, vectors)
 
 
-def _read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
-    from dipy.io import read_bvals_bvecs
-
-    name = file = Path(path) if isinstance(path, PipeContent | InMemory) else existing_path(path)
-    with reading(name), ExitStack() as resources:
+def read_numbers(path: AnyPath) -> tuple[Path, npt.NDArray[np.float64]]:
+    """Return the path of a table, and its numbers; axes of one number are left out."""
+    name = Path(path) if isinstance(path, PipeContent | InMemory) else existing_path(path)
+    with reading(name):
         if isinstance(path, InMemory):
             return name, np.asarray(path.values, np.float64)
         if isinstance(path, PipeContent):
-            file = Path(resources.enter_context(TemporaryDirectory())) / "content"
-            file.write_bytes(path.content)
-        # DIPY's reader takes one file at a time here, so that an error can name the file.
-        return name, np.asarray(read_bvals_bvecs(str(file), None)[0], np.float64)
+            text = path.content.decode()
+        elif name.suffix in TEXTS:
+            text = name.read_text()
+        elif name.suffix == ".npy":
+            return name, np.squeeze(np.asarray(np.load(name), np.float64))
+        else:
+            raise ValueError(f"its name ends in {name.suffix}, not in {', '.join(TEXTS[:-1])} or .npy")
+        return name, np.squeeze(np.loadtxt(StringIO(text.replace(",", " "), newline=None)))
 
 
 def _check_bvals(path: Path, values: npt.NDArray[np.float64]) -> None:

@@ -17,6 +17,7 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..space.batch import Space
+from ..space.encoding import Encoding
 from ..space.resampling import resample_image
 from .gradients import read_gradients
 from .images import AnyPath, Tell, finite, grid_of, open_image, read_array, read_signals, reading, silent
@@ -39,7 +40,7 @@ class Dwi:
         Signals, axes as stored in the file.
     space : Space
         Grid of the first three axes.
-    gtab : dipy.core.gradients.GradientTable
+    gtab : GradientTable
         b-values (s/mm^2) and unit directions of the n volumes.
     path : Path
         File of the series.
@@ -73,7 +74,7 @@ class OpenDwi:
     space : Space
         Grid of the first three axes.
     gradients : Future
-        Of the gradient table, which a thread reads during the import of DIPY and the reading of values.
+        Of the gradient table, which a thread reads.
     has_gradients : bool
         Whether the gradients came with the series.
     """
@@ -81,7 +82,7 @@ class OpenDwi:
     path: Path
     image: Image
     space: Space
-    gradients: Future[GradientTable]
+    gradients: Future[Encoding]
     has_gradients: bool
 
     def read(self) -> Dwi:

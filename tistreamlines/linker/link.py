@@ -131,7 +131,8 @@ class LinkedOnce:
 
     def _state(self, modules: set[str]) -> int:
         """Return a number of the contents of these modules and of kernels: another one once a constant was changed."""
-        names = sorted(modules | {name for name in sys.modules if name.startswith(KERNELS)})
+        # a tuple, since other threads import
+        names = sorted(modules | {name for name in tuple(sys.modules) if name.startswith(KERNELS)})
         values = [value for name in names if name in sys.modules for value in list(vars(sys.modules[name]).values())]
         # the values are kept, so that nothing else comes to have the id of one of them
         return self._states.setdefault(tuple(map(id, values)), (len(self._states), values))[0]

@@ -21,7 +21,10 @@ SIZE = 48  # cells along an edge of each of the three maps
 WORD = 30  # bits of a word for vertex indices
 TWIN = 1e-9  # difference of cosines that rounding may cause
 OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
+SAME = 1 - 1e-9  # cosine between vertices above which they count as one
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
+# of DIPY, whose get_sphere imports 120 modules, which takes 0.1 s
+FILES = {"repulsion724": "repulsion724.npz", "symmetric362": "evenly_distributed_sphere_362.npz"}
 
 
 def round_up(n: int, together: int = 32) -> int:
@@ -33,14 +36,34 @@ def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
     """Return the vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair is returned unchanged."""
     if not isinstance(sphere, str):
         return sphere
-    from dipy.core.sphere import HemiSphere
-    from dipy.data import get_sphere
+    from importlib import resources
 
-    source, half = SPHERES[sphere]
-    points = get_sphere(name=source)
-    if half:
-        points = HemiSphere.from_sphere(points)
-    return np.asarray(points.vertices, float), np.asarray(points.edges, np.int64)
+    name, half = SPHERES[sphere]
+    with (resources.files("dipy") / "data" / "files" / FILES[name]).open("rb") as file, np.load(file) as tables:
+        vertices, faces = _rounded(tables["vertices"]), tables["faces"].astype(np.int64)
+    edges = _unique_pairs(faces[:, [0, 1, 1, 2, 0, 2]].reshape(-1, 2))
+    return _hemisphere(vertices, edges) if half else (vertices, edges)
+
+
+def _hemisphere(vertices: Array, edges: Array) -> tuple[Array, Array]:
+    """Return the first vertex of each pair of opposite ones, turned to where z is not negative, and their edges."""
+    first = (np.abs(vertices @ vertices.T) > SAME).argmax(axis=1)
+    kept, number = np.unique(first, return_inverse=True)
+    halved = vertices[kept]
+    return _rounded(np.where(halved[:, 2:] < 0, -halved, halved)), _unique_pairs(number[edges])
+
+
+def _rounded(vertices: Array) -> Array:
+    """Return vertices (n, 3) as DIPY's Sphere has them, which stores two angles."""
+    from dipy.core.geometry import cart2sphere, sphere2cart
+
+    _, theta, phi = cart2sphere(*vertices.astype(float).T)
+    return np.column_stack(sphere2cart(1, theta, phi))
+
+
+def _unique_pairs(pairs: Array) -> Array:
+    """Return each pair (n, 2) of numbers once, the lower number first, in the order of the higher one."""
+    return np.unique(np.sort(pairs, axis=1)[:, ::-1], axis=0)[:, ::-1]
 
 
 def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = True) -> int:
