@@ -18,13 +18,13 @@ from tistreamlines.devices import choose, list_devices
 from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.fit import csd, csd_batches
 from tistreamlines.fit.csd import fit_csd
-from tistreamlines.fit.dipy_private import csd_design
+from tistreamlines.fit.csd_system import System
 from tistreamlines.fit.response import csd_response
 from tistreamlines.io import nifti
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::PendingDeprecationWarning"),  # DIPY's, at each use of a legacy basis
-    pytest.mark.filterwarnings("ignore:Number of parameters required:UserWarning"),
+    pytest.mark.filterwarnings("ignore:Number of parameters required:UserWarning"),  # also DIPY's
 ]
 
 
@@ -69,12 +69,29 @@ def test_response_and_coefficients_of_the_crop_equal_dipys(crop):
     assert not fitted[~mask].any()
 
 
+@pytest.mark.parametrize("order", [2, 8, 10])
+@pytest.mark.parametrize(
+    "response", [RESPONSE, AxSymShResponse(None, np.array([900.0, -330.0, 60.0, -6.0, 0.5, 0.1, 0.01]))]
+)
+def test_equations_are_those_of_dipys_model(response, order):
+    model = ConstrainedSphericalDeconvModel(gradients(), response, sh_order_max=order, lambda_=0.3)
+    system = System.of(gradients(), response, order, 0.3)
+    for ours, theirs in ((system.design, model._X), (system.normal, model._P), (system.positivity, model.B_reg)):
+        assert np.allclose(ours, theirs, rtol=1e-12, atol=1e-12 * np.abs(theirs).max())
+    assert system.tau == model.tau
+
+
+def test_a_response_of_a_lower_order_is_refused():
+    with pytest.raises(InputError, match="the response has order 4: give one of order 8"):
+        System.of(gradients(), AxSymShResponse(None, np.array([900.0, -330.0, 60.0])), 8, 1.0)
+
+
 def test_an_amplitude_above_the_threshold_everywhere_needs_no_constraint():
     # the unconstrained least squares: water is smooth, so that DIPY never enters its loop
     gtab = gradients()
     data = signals(gtab, np.array([0, 0, 1.0]), 0.0)[None, None, None]
-    model = ConstrainedSphericalDeconvModel(gtab, RESPONSE)
-    expected = np.linalg.lstsq(csd_design(model), data[0, 0, 0, ~gtab.b0s_mask].astype(float), rcond=None)[0]
+    design = System.of(gtab, RESPONSE, 8, 1.0).design
+    expected = np.linalg.lstsq(design, data[0, 0, 0, ~gtab.b0s_mask].astype(float), rcond=None)[0]
     assert np.allclose(fit_csd(data, gtab, everywhere(data), RESPONSE)[0, 0, 0], expected, atol=1e-6)
 
 

@@ -8,15 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
 from dipy.reconst.shm import CsaOdfModel, OpdtModel
-from synthetic import ACROSS, ALONG, UNWEIGHTED, gradients, noisy_crossing, signals
+from synthetic import gradients, noisy_crossing
 
 import tistreamlines
 from tistreamlines.fit import dipy_private
 
 DIRECTIONS, ORDER, COEFFICIENTS = 64, 4, 15
-PRIVATE = {"_fit_matrix", "_n0_const", "_X", "_P"}
+PRIVATE = {"_fit_matrix", "_n0_const"}
 pytestmark = pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # DIPY's, at each use of a legacy basis
 
 
@@ -65,27 +64,6 @@ def test_opdt_matrices_differ_by_a_factor_of_each_degree():
     delta_b, delta_q = dipy_private.fit_matrices(model)
     degrees = np.asarray(model.l_values)[:, None]
     assert np.allclose(delta_b, -degrees * (degrees + 1) / 4 * delta_q)
-
-
-def test_csd_design_predicts_dipys_signals():
-    gtab = gradients(DIRECTIONS)
-    model = ConstrainedSphericalDeconvModel(gtab, (np.array([ALONG, ACROSS, ACROSS]), UNWEIGHTED))
-    design = dipy_private.csd_design(model)
-    assert design.shape == (DIRECTIONS, 45)
-    coefficients = np.random.default_rng(0).normal(size=(3, 45))
-    expected = model.predict(coefficients, S0=UNWEIGHTED)[:, ~gtab.b0s_mask]
-    assert np.allclose(coefficients @ design.T, expected)
-    assert np.allclose(dipy_private.csd_normal(model), design.T @ design)
-
-
-def test_csd_matrices_give_dipys_coefficients():
-    # water needs no constraint, so DIPY's fit is the plain least-squares solution
-    gtab = gradients(DIRECTIONS)
-    data = signals(gtab, np.array([0, 0, 1.0]), 0.0).astype(float)
-    model = ConstrainedSphericalDeconvModel(gtab, (np.array([ALONG, ACROSS, ACROSS]), UNWEIGHTED))
-    projected = dipy_private.csd_design(model).T @ data[~gtab.b0s_mask]
-    ours = np.linalg.solve(dipy_private.csd_normal(model), projected)
-    assert np.allclose(ours, model.fit(data).shm_coeff, atol=1e-6)
 
 
 def test_no_other_module_reads_dipys_private_attributes():

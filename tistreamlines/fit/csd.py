@@ -1,8 +1,8 @@
 """Constrained spherical deconvolution (CSD): the fibre orientation distributions of DIPY, fitted on all cores or a GPU.
 
-DIPY builds the model. A kernel (:mod:`.csd_kernels`) replaces DIPY's ``csdeconv``, since it takes 9 s for 226,024
-voxels on two cores, where DIPY takes 57 s (``cpu-two-cores-csd.json``). It runs on GPUs too. The results are
-bit-identical on every device, for every number of threads.
+The equations are those of DIPY's model. A kernel (:mod:`.csd_kernels`) replaces DIPY's ``csdeconv``, since it takes
+9 s for 226,024 voxels on two cores, where DIPY takes 57 s (``cpu-two-cores-csd.json``). It runs on GPUs too. The
+results are bit-identical on every device, for every number of threads.
 
 References
 ----------
@@ -93,8 +93,7 @@ def fit_csd(
     Warns
     -----
     UserWarning
-        If voxels did not converge; if the device leaves the fit to the CPU; from DIPY, if directions are fewer than
-        coefficients.
+        If voxels did not converge, or if the device leaves the fit to the CPU.
     """
     check_series(data, gtab, mask)
     return fit_system(data, gtab, mask, System.of(gtab, response, order, weight), threads, progress, arch)

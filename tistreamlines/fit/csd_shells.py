@@ -18,8 +18,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, AxSymShResponse, GradientTable, Json
-from ..io.response import FA, TOURNIER
+from ..aliases import Array, GradientTable, Json
+from ..io.response import FA, TOURNIER, ZonalResponse
 from ..space.harmonics import degrees, sampling_matrix
 from .csd import DIPYS_WEIGHT, System
 from .response import BASIS, anisotropic_fibres, iterative_fibres, zonal_response
@@ -73,11 +73,9 @@ class ShellResponses:
         rows = [zonal_response(signals[:, shell], axes, gtab.bvecs[shell], order) for shell in shells_of_csd(gtab)]
         return cls(np.stack(rows), float(signals[:, np.asarray(gtab.b0s_mask)].mean()), way)
 
-    def outermost(self, order: int) -> AxSymShResponse:
+    def outermost(self, order: int) -> ZonalResponse:
         """Return that of the outermost shell, up to an order."""
-        from dipy.reconst.csdeconv import AxSymShResponse
-
-        return AxSymShResponse(self.unweighted, self.zonal[-1, : order // 2 + 1])
+        return ZonalResponse(self.unweighted, self.zonal[-1, : order // 2 + 1])
 
     def system(self, gtab: GradientTable, order: int, weight: float = DIPYS_WEIGHT) -> System:
         """Return the equations of CSD of all shells."""

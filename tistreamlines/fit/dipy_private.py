@@ -13,10 +13,9 @@ import numpy as np
 from ..aliases import Array as Matrix
 
 if TYPE_CHECKING:
-    from dipy.reconst.csdeconv import ConstrainedSphericalDeconvModel
     from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
-__all__ = ["csa_constant", "csd_design", "csd_normal", "fit_matrices"]
+__all__ = ["csa_constant", "fit_matrices"]
 
 
 def fit_matrices(model: CsaOdfModel | OpdtModel) -> tuple[Matrix, ...]:
@@ -40,13 +39,3 @@ def fit_matrices(model: CsaOdfModel | OpdtModel) -> tuple[Matrix, ...]:
 def csa_constant(model: CsaOdfModel) -> float:
     """Return the coefficient of degree 0 that DIPY gives each CSA ODF, so that it integrates to one."""
     return float(model._n0_const)
-
-
-def csd_design(model: ConstrainedSphericalDeconvModel) -> Matrix:
-    """Return X of a CSD model, (directions, coefficients) float64: signals = X coefficients."""
-    return np.asarray(model._X)
-
-
-def csd_normal(model: ConstrainedSphericalDeconvModel) -> Matrix:
-    """Return X'X of a CSD model, (coefficients, coefficients) float64."""
-    return np.asarray(model._P)

@@ -206,8 +206,7 @@ def fit_fibres(
             f"{order_advice(directions, MORE_DIRECTIONS)}",
             stacklevel=2,
         )
-    with warnings.catch_warnings(), single_blas():
-        warnings.filterwarnings("ignore", "Number of parameters required")  # DIPY's words for that
+    with single_blas():
         if len(shells_of_csd(gtab)) > 1:
             responses, weight = responses_and_weight(data, gtab, mask, options, threads)
             system = responses.system(gtab, options.sh_order).with_weight(weight)
@@ -356,12 +355,9 @@ MODELS = {
 }
 
 
-def import_model(name: str | None) -> None:
-    """Import what DIPY has of a model: a third of a second for CSD, which imports much, and a tenth for others."""
-    if name == "csd":
-        import dipy.reconst.csdeconv
-    else:
-        import dipy.reconst.shm  # noqa: F401
+def import_harmonics() -> None:
+    """Import DIPY's harmonics, which models take a tenth of a second to do."""
+    import dipy.reconst.shm  # noqa: F401
 
 
 def begin_compiling(model: str | None) -> None:

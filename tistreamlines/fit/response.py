@@ -19,13 +19,15 @@ import numpy.typing as npt
 from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
-from ..io.response import FA, TOURNIER
+from ..io.response import FA, TOURNIER, ZonalResponse
+from ..space.encoding import tensor_design
 from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, deconvolve_series
+from .csd_system import BASIS
 from .series import check_series
 from .shells import on_shell, shell_of_tensor
-from .tensor import anisotropy, iterated_tensors
+from .tensor import anisotropy, eigenvalues, fractional_anisotropy, iterated_tensors
 
 Voxels = npt.NDArray[np.bool_]
 RADIUS = 10  # voxels; that of DIPY's cube
@@ -36,7 +38,6 @@ FEWEST = 100  # voxels among which to search
 SHARPEST = (1.0, -1.0, 1.0)  # the first response, which only ranks the voxels
 FIRST_ORDER = 4
 PASSES = 10
-BASIS = "descoteaux07_legacy"
 STAYS = 0.95  # of the voxels that make the response, after which it changes no more than by noise
 LOBE = 30.0  # degrees from the greatest amplitude within which a lobe's axis is computed
 NEIGHBOURS = 6  # of a vertex of the sphere
@@ -51,8 +52,8 @@ class FibreResponse:
 
     Attributes
     ----------
-    response : (evals, S0) or AxSymShResponse
-        DIPY's.
+    response : (evals, S0) or ZonalResponse
+        As DIPY has them.
     way : str
         In which way it was estimated: 'fa' or 'tournier', or 'given' by the user.
     voxels : (x, y, z) bool or None
@@ -114,16 +115,16 @@ def tensor_response(
     data: Array, gtab: GradientTable, mask: Voxels, fa_threshold: float, threads: int | None, fewest: int
 ) -> FibreResponse:
     """Return the response of :func:`csd_response` with its voxels."""
-    from dipy.reconst.csdeconv import response_from_mask_ssst
-
     _check(data, gtab, mask)
     cube = np.zeros_like(mask)
     cube[tuple(slice(max(n // 2 - RADIUS, 0), n // 2 + RADIUS + 1) for n in mask.shape)] = True
     chosen, _ = _anisotropic(data, gtab, mask & cube, fa_threshold, threads)
     if chosen.sum() < fewest:
         chosen = _enough_anisotropic(data, gtab, mask, fa_threshold, fewest, threads)
-    evals, unweighted = response_from_mask_ssst(gtab, data, chosen)[0]
-    return FibreResponse((np.asarray(evals), float(unweighted)), FA, chosen)
+    signals = data[chosen]
+    along, across = eigenvalues(tensor_design(gtab), signals)[:, :2].mean(axis=0)
+    unweighted = float(signals[:, np.asarray(gtab.b0s_mask)].mean())
+    return FibreResponse((np.array([along, across, across]), unweighted), FA, chosen)
 
 
 def anisotropic_fibres(
@@ -144,7 +145,7 @@ def anisotropic_fibres(
 
 def iterative_response(
     data: Array, gtab: GradientTable, mask: Voxels, order: int = 8, threads: int | None = None
-) -> AxSymShResponse:
+) -> ZonalResponse:
     """Estimate the response of a single fibre as Tournier et al. (2013), MRtrix3's ``dwi2response tournier``, do.
 
     Each round deconvolves the voxels, chooses those most like a single fibre, and estimates the response anew from
@@ -167,7 +168,7 @@ def iterative_response(
 
     Returns
     -------
-    dipy.reconst.csdeconv.AxSymShResponse
+    ZonalResponse
         ``dwi_response``: zonal harmonics (order / 2 + 1,) of the signal about the z axis, which are also MRtrix3's;
         ``S0``: the mean b0 signal of the voxels.
 
@@ -177,7 +178,7 @@ def iterative_response(
         If there is no b0, if the mask has fewer than 100 voxels, or if what they have in common is no fibre.
     """
     response = single_fibre_response(data, gtab, mask, order, threads).response
-    assert not isinstance(response, tuple)
+    assert isinstance(response, ZonalResponse)
     return response
 
 
@@ -185,12 +186,10 @@ def single_fibre_response(
     data: Array, gtab: GradientTable, mask: Voxels, order: int, threads: int | None
 ) -> FibreResponse:
     """Return the response of :func:`iterative_response` with its voxels."""
-    from dipy.reconst.csdeconv import AxSymShResponse
-
     voxels, _, zonal = iterative_fibres(data, gtab, mask, order, threads)
     unweighted, selected = data.reshape(mask.size, -1)[voxels][:, np.asarray(gtab.b0s_mask)], np.zeros_like(mask)
     selected.flat[voxels] = True
-    return FibreResponse(AxSymShResponse(float(unweighted.mean()), zonal), TOURNIER, selected)
+    return FibreResponse(ZonalResponse(float(unweighted.mean()), zonal), TOURNIER, selected)
 
 
 def iterative_fibres(
@@ -207,8 +206,6 @@ def iterative_fibres(
     zonal : (order / 2 + 1,)
         Zonal harmonics of the response.
     """
-    from dipy.reconst.csdeconv import AxSymShResponse
-
     _check(data, gtab, mask)
     with single_blas():
         voxels, known = _candidates(data, gtab, mask, threads)
@@ -220,7 +217,7 @@ def iterative_fibres(
     fibres, axes = tested[:0], np.empty((0, 3))
     with single_blas():
         for _ in range(PASSES):
-            system = System.of(gtab, AxSymShResponse(1.0, zonal), used, DIPYS_WEIGHT)
+            system = System.of(gtab, ZonalResponse(1.0, zonal), used, DIPYS_WEIGHT)
             functions, likeness = _rank_signals(signals[tested], gtab, system, threads)
             best, before = np.argsort(-likeness, kind="stable"), fibres
             chosen = np.sort(best[:count])
@@ -239,7 +236,7 @@ def iterative_fibres(
     return voxels[fibres], axes, zonal
 
 
-def response_rows(response: AxSymShResponse) -> Array:
+def response_rows(response: ZonalResponse | AxSymShResponse) -> Array:
     """Return the rows (2, degrees) of MRtrix3's text of a response: of b = 0, with degree 0 alone, and of the shell."""
     zonal = np.asarray(response.dwi_response, np.float64)
     unweighted = np.zeros(len(zonal))
@@ -260,8 +257,6 @@ def response_fa(response: Response, unweighted: Array) -> float:
     If the response does not say the signal without diffusion weighting, it is the mean of ``unweighted``, of any shape,
     and if this is empty too, the FA is 1.
     """
-    from dipy.reconst.dti import fractional_anisotropy
-
     if isinstance(response, tuple):
         return float(fractional_anisotropy(np.asarray(response[0], float)))
     zonal = np.asarray(response.dwi_response, float)

@@ -202,18 +202,26 @@ class _WeightedFit:
         rare = np.flatnonzero(fa < 0)
         for first in range(0, len(rare), VOXELS):
             few = rare[first : first + VOXELS]
-            fa[few] = anisotropy_of_few(self._design, signals[few])
+            fa[few] = np.nan_to_num(fractional_anisotropy(eigenvalues(self._design, signals[few])))
         return fa
 
 
-def anisotropy_of_few(design: Array, signals: Array) -> Array:
-    """Return the FA (m,) by pseudo-inverses of a design (n, 7), as DIPY computes it, which takes 0.5 s to import."""
+def eigenvalues(design: Array, signals: Array) -> Array:
+    """Return the eigenvalues (m, 3), the largest first, by pseudo-inverses of a design (n, 7), as DIPY computes them.
+
+    DIPY takes 0.5 s to import.
+    """
     logs = np.log(np.maximum(signals, LEAST_SIGNAL))
     weights = np.exp(np.einsum("ij,mj->mi", np.linalg.pinv(design), logs) @ design.T)
     fit = np.einsum("mij,mj->mi", np.linalg.pinv(design * weights[..., None]), weights * logs)
-    eigenvalues = np.linalg.eigh(fit[:, TENSOR])[0][:, ::-1].clip(LEAST_DECAY / -design.min())
-    differences = eigenvalues - np.roll(eigenvalues, -1, axis=1)
-    return np.nan_to_num(np.sqrt(0.5 * (differences**2).sum(axis=1) / (eigenvalues**2).sum(axis=1)))
+    return np.linalg.eigh(fit[:, TENSOR])[0][:, ::-1].clip(LEAST_DECAY / -design.min())
+
+
+def fractional_anisotropy(eigenvalues: Array) -> Array:
+    """Return the FA (...) of eigenvalues (..., 3); 0 if all are 0."""
+    differences = eigenvalues - np.roll(eigenvalues, -1, axis=-1)
+    squares = (eigenvalues**2).sum(axis=-1)
+    return np.sqrt(0.5 * (differences**2).sum(axis=-1) / (squares + (squares == 0)))
 
 
 def _model(whole: Array) -> kernels.Model:
