@@ -189,7 +189,7 @@ def renamed(node: ast.stmt, meant: Mapping[str, ast.expr]) -> ast.stmt:
 
 
 def kind_of_call(name: str, kinds: list[str]) -> str:
-    """Return the kind of what a word of the language returns that is of its arguments' kind."""
+    """Return the kind of the value of a word of the language whose arguments are of these kinds."""
     if name in ("at", "take", "spread"):
         return ELEMENT[kinds[0]]
     values = kinds[1:] if name == "where" else kinds

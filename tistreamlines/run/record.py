@@ -45,13 +45,17 @@ def by_reason(counts: Array, no_reason: Stop | Verdict) -> dict[str, int]:
     return {reason.name.lower(): int(counts[reason]) for reason in type(no_reason) if reason is not no_reason}
 
 
-@cache
 def versions() -> dict[str, str]:
     """Return the versions of this package, of Python and of the libraries that can affect results."""
     from .. import __version__
 
     system = f"{platform.system()} {platform.machine()}"
-    numbers = {OURS: __version__, "python": platform.python_version(), "system": system}
+    return {OURS: __version__, "python": platform.python_version(), "system": system, **_versions_of_libraries()}
+
+
+@cache
+def _versions_of_libraries() -> dict[str, str]:
+    numbers = {}
     for name in ("taichi", "numba", "numpy", "scipy", "dipy", "nibabel"):
         try:
             numbers[name] = version(name)
