@@ -73,7 +73,7 @@ def compress(folder: Path) -> None:
 
 def timed(path: Path, what: str) -> dict[str, float]:
     """Read a series in this process; return seconds, CPU seconds and the greatest memory in MB."""
-    from tistreamlines.io import images, unpacking
+    from tistreamlines.io import ahead, images
 
     opened = images.open_image(path)
     count = int(np.prod(opened.image.shape))
@@ -83,7 +83,7 @@ def timed(path: Path, what: str) -> dict[str, float]:
     else:
         content = path.read_bytes()
         if path.suffix == ".gz":
-            unpacking.quick_zlib().decompress(content, 31)
+            ahead.quick_zlib().decompress(content, 31)
         np.empty(count, np.float32).fill(1)
     return {
         "seconds": time.perf_counter() - begun, "cpu_seconds": time.process_time() - before,

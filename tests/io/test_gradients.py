@@ -5,7 +5,7 @@ import shutil
 import nibabel as nib
 import numpy as np
 import pytest
-from commands import one_line
+from commands import one_line, python
 from dipy.io import read_bvals_bvecs
 
 import tistreamlines as ts
@@ -119,3 +119,29 @@ def test_a_table_of_another_ending_is_refused(tmp_path):
     (tmp_path / "a.csv").write_text("1 2 3")
     with pytest.raises(InputError, match=r"a\.csv: cannot be read \(its name ends in \.csv, not in \.bval, .*npy\)"):
         read_numbers(tmp_path / "a.csv")
+
+READ = """
+import sys
+from tistreamlines.fit.frames import place_gradients
+from tistreamlines.fit.models import import_model
+from tistreamlines.fit.tensor import tensor_fa
+from tistreamlines.io.nifti import load_dwi
+from tistreamlines.space.sphere import load_sphere
+
+dwi = load_dwi(*sys.argv[1:])
+dwi, _ = place_gradients(dwi, None, "auto", "bvecs")
+tensor_fa(dwi.data, dwi.gtab, dwi.mean_b0 > 0)
+import_model("opdt")
+load_sphere("default")
+print(*sys.modules)
+"""
+
+
+def test_a_series_is_read_and_its_fa_fitted_with_little_of_dipy(head):
+    """These take longer to import than the series to read."""
+    outcome = python("-c", READ, *head.series)
+    assert outcome.returncode == 0, outcome.stderr
+    modules = set(outcome.stdout.split())
+    assert "dipy.reconst.shm" in modules
+    heavy = {"dipy.core.gradients", "dipy.data", "dipy.io", "dipy.reconst.dti", "scipy.optimize", "h5py", "tqdm"}
+    assert not heavy & modules

@@ -34,6 +34,11 @@ def check_limits(command: str) -> None:
     _check_threads()
 
 
+def is_unlimited() -> bool:
+    """Return whether this process may take all memory of the computer."""
+    return _limit("RLIMIT_AS") is None
+
+
 def _limit(name: str) -> int | None:
     """Return a limit of this process, or None if it has none."""
     try:

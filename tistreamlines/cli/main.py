@@ -13,9 +13,10 @@ import click
 
 from .. import __version__
 from ..errors import ParameterError, TrackingError
+from ..io.ahead import unpack_ahead
 from ..plugins import PluginWarning, culprit
 from . import interrupts
-from .limits import check_limits
+from .limits import check_limits, is_unlimited
 from .printing import guard_output
 
 COMMANDS = {
@@ -33,6 +34,7 @@ COMMANDS = {
 }
 # others have modules of their names
 MODULES = {"join": "tractograms", "map": "tractograms", "view": "tractograms", "fixels": "images", "5tt": "images"}
+READERS, CACHE = ("track", "fod"), "--cache-dir"  # commands that read a series, unless the cache has what is made of it
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {
@@ -51,6 +53,13 @@ class _Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in READERS and is_unlimited() and not any(word.startswith(CACHE) for word in args):
+            unpack_ahead(args)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:

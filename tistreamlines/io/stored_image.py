@@ -21,7 +21,8 @@ import numpy.typing as npt
 from ..aliases import Array, SpatialImage
 from ..devices import usable_cores
 from ..devices.threads import thread_pool
-from .unpacking import GROUP, GZIPPED, bytes_unpacked, content_of, volumes_in_turn
+from .ahead import BEYOND, GROUP
+from .unpacking import GZIPPED, bytes_unpacked, content_of, volumes_in_turn
 
 if TYPE_CHECKING:
     from nibabel.arrayproxy import ArrayProxy
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 # bytes of values that a thread converts at a time: a cache should hold them, but after each it waits for Python's lock
 BLOCK = 1 << 22
 LINE = 64  # bytes
-BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
 Scaling = list[tuple[np.ufunc, Array]]  # operations, each with a number
 Image: TypeAlias = "SpatialImage | StoredImage"
 

@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
-from .unpacking import quick_zlib
+from .ahead import quick_zlib
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters

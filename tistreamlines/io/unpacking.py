@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator
-from contextlib import suppress
 from pathlib import Path
-from types import ModuleType
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -14,20 +12,11 @@ import numpy.typing as npt
 
 from ..aliases import Array
 from ..devices import host_memory
+from .ahead import GROUP, UNPACKED, content_ahead, quick_zlib, unpack
 
 GZIPPED = (".gz", ".mgz")
 DENSEST, DENSEST_OF_OTHERS = 1033, 1 << 20  # bytes that one of gzip's may unpack to, and one of any other format
-PACKED, UNPACKED = 1 << 20, 1 << 22  # bytes that are read and unpacked at a time, in memory that is used again
-GROUP = 1 << 28  # bytes of the volumes that are unpacked before others
-
-
-def quick_zlib() -> ModuleType:
-    """Return isal's zlib, which unpacks twice and sums seven times as fast, or Python's where it is missing."""
-    try:
-        from isal import isal_zlib as zlib
-    except ImportError:
-        import zlib
-    return zlib
+PACKED = 1 << 20  # bytes that are read at a time
 
 
 def bytes_unpacked(name: str, most: int) -> int:
@@ -49,14 +38,11 @@ def content_of(name: str, most: int) -> bytes:
     """
     from nibabel.openers import ImageOpener
 
-    zlib, most = quick_zlib(), bytes_unpacked(name, most)
-    stream = zlib.decompressobj(wbits=31)  # of gzip's format
-    with suppress(zlib.error):
-        content = stream.decompress(Path(name).read_bytes(), most)
-        while not stream.eof and stream.decompress(stream.unconsumed_tail, UNPACKED):
-            pass
-        if stream.eof and not stream.unused_data:
-            return content
+    if (content := content_ahead(name)) is not None:
+        return content[:most]
+    most = bytes_unpacked(name, most)
+    if (content := unpack(Path(name).read_bytes(), most)) is not None:
+        return content
     with ImageOpener(name) as file:  # another format, a gzip file of several parts, or a damage, which this names
         content = file.read(most)
         while file.read(UNPACKED):

@@ -1,0 +1,101 @@
+"""The content of a series that is unpacked while libraries are imported."""
+
+import gzip
+import struct
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+from tistreamlines.cli import main
+from tistreamlines.errors import InputError
+from tistreamlines.io import ahead, unpacking
+from tistreamlines.io.images import open_image, read_series
+
+SHAPE = (6, 5, 4, 9)
+
+
+def saved(path, order="<", kind=nib.Nifti1Image):
+    values = np.arange(np.prod(SHAPE), dtype=f"{order}i2").reshape(SHAPE)
+    path.write_bytes(gzip.compress(kind(values, np.eye(4), kind.header_class(endianness=order)).to_bytes()))
+    return path
+
+
+def unpacked(path):
+    ahead.unpack_ahead(["--mask", "missing.nii.gz", str(path)])
+    return ahead.content_ahead(path)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_the_content_is_that_of_the_file_and_is_taken_once(tmp_path, order, monkeypatch):
+    path = saved(tmp_path / "dwi.nii.gz", order)
+    (tmp_path / "mask.nii.gz").write_bytes(b"smaller")
+    monkeypatch.chdir(tmp_path)
+    ahead.unpack_ahead(["--mask", "mask.nii.gz", "./dwi.nii.gz"])
+    read = []
+    monkeypatch.setattr(unpacking, "unpack", lambda *all: read.append(all) or ahead.unpack(*all))
+    for opened in (open_image("dwi.nii.gz"), open_image(path)):
+        np.testing.assert_array_equal(read_series(*opened).ravel(), np.arange(np.prod(SHAPE)))
+    assert len(read) == 1
+
+
+@pytest.mark.parametrize("change", [
+    lambda content: content[:-10],
+    lambda content: content + b"garbage",
+    lambda content: content + gzip.compress(b"more"),
+    lambda content: content[:-8] + bytes(4) + content[-4:],
+    lambda content: gzip.compress(gzip.decompress(content)[:90]),
+    lambda content: b"",
+    lambda content: gzip.decompress(content),
+    lambda content: gzip.compress(bytes(400)),
+    lambda content: gzip.compress(content_with(content, 40, "<8h", 4, 1000, 1000, 1000, 1000, 1, 1, 1)),
+    lambda content: gzip.compress(content_with(content, 40, "<8h", 4, -6, 5, 4, 9, 1, 1, 1)),
+    lambda content: gzip.compress(content_with(content, 108, "<f", np.nan)),
+], ids=["short", "garbage", "two", "checksum", "header", "empty", "bare", "zeros", "large", "negative", "offset"])
+def test_a_file_that_is_not_as_it_should_be_has_none(tmp_path, change):
+    path = saved(tmp_path / "dwi.nii.gz")
+    path.write_bytes(change(path.read_bytes()))
+    assert unpacked(path) is None
+
+
+def content_with(packed, place, form, *values):
+    content = bytearray(gzip.decompress(packed))
+    struct.pack_into(form, content, place, *values)
+    return bytes(content)
+
+
+def test_another_format_or_no_file_has_none(tmp_path):
+    assert unpacked(saved(tmp_path / "dwi.nii.gz", kind=nib.Nifti2Image)) is None
+    assert unpacked(tmp_path / "missing.nii.gz") is None
+    ahead.unpack_ahead([])
+
+
+def test_values_beyond_the_header_are_cut_off(tmp_path):
+    path = saved(tmp_path / "dwi.nii.gz")
+    path.write_bytes(gzip.compress(gzip.decompress(path.read_bytes()) + bytes(ahead.BEYOND)))
+    assert unpacked(path) is None
+    np.testing.assert_array_equal(read_series(*open_image(path)).ravel(), np.arange(np.prod(SHAPE)))
+
+
+def test_a_damaged_file_is_named_as_without_it(tmp_path):
+    path = saved(tmp_path / "dwi.nii.gz")
+    path.write_bytes(path.read_bytes()[:-10])
+    messages = []
+    for _ in range(2):
+        with pytest.raises(InputError) as error:
+            read_series(*open_image(path))
+        messages.append(str(error.value))
+        ahead.unpack_ahead([str(path)])
+    assert messages[0] == messages[1]
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (["track", "dwi.nii.gz", "--dg", "none"], 1), (["fod", "dwi.nii.gz"], 1), (["map", "dwi.nii.gz"], 0),
+    (["track", "dwi.nii.gz", "--cache-dir", "cache"], 0), (["track", "dwi.nii.gz", "--cache-dir=cache"], 0),
+])
+def test_commands_that_read_a_series_begin_early(monkeypatch, words, expected):
+    begun = []
+    monkeypatch.setattr(main, "unpack_ahead", begun.append)
+    with pytest.raises(SystemExit):
+        main.main(words)
+    assert len(begun) == expected
