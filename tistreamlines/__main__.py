@@ -25,13 +25,15 @@ def _leave_current_folder() -> None:
 def main() -> None:
     """Heed signals, and only then import what the command needs."""
     from .cli import interrupts
-    from .cli.limits import check_files
+    from .cli.limits import check_files, keep_blas_single
     from .errors import TrackingError
 
     try:
         check_files()
     except TrackingError as error:
         sys.exit(f"Error: {error}")
+    if sys.argv[1:2] == ["track"]:
+        keep_blas_single()
     gc.set_threshold(OBJECTS)
     sys.setswitchinterval(TURN)
     interrupts.handle(_command)

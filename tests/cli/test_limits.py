@@ -158,3 +158,14 @@ def test_names_that_are_too_long(folder, run, name, command):
 )
 def test_what_nothing_else_explains(error, words):
     assert words in vars(main)["_explanation"](error, None)
+
+
+@pytest.mark.parametrize(("variable", "number", "kept"), [
+    ("OMP_NUM_THREADS", "", "1"), ("OMP_NUM_THREADS", "2", ""), ("OPENBLAS_NUM_THREADS", "3", "3"),
+])
+def test_tracking_has_one_thread_of_blas_unless_the_user_sets_more(monkeypatch, variable, number, kept):
+    for name in limits.BLAS_VARIABLES:
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv(variable, number)
+    limits.keep_blas_single()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == kept

@@ -34,6 +34,16 @@ def check_limits(command: str) -> None:
     _check_threads()
 
 
+def keep_blas_single() -> None:
+    """Have OpenBLAS start no threads, unless the user sets their number: those of this program share its larger tasks.
+
+    Small tasks are slower with more: on two busy cores, a fit of 15 coefficients to 1000 values takes 0.17 s instead of
+    0.003.
+    """
+    if not any(map(os.environ.get, BLAS_VARIABLES)):
+        os.environ[BLAS_VARIABLES[0]] = "1"
+
+
 def is_unlimited() -> bool:
     """Return whether this process may take all memory of the computer."""
     return _limit("RLIMIT_AS") is None
