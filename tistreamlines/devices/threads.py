@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
 from typing import TypeVar
@@ -36,6 +36,9 @@ def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Fut
 def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
     """Return the results of a task in order; after an error, tasks that have not started are cancelled.
 
+    The threads stay for the next call, since each takes milliseconds to start while others hold Python's lock. A task
+    that calls this itself computes alone.
+
     Parameters
     ----------
     task : callable
@@ -45,12 +48,34 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
     threads : int or None
         Number of threads; None is one per core. Meanwhile, BLAS uses no further threads.
     """
-    pool = ThreadPoolExecutor(threads or usable_cores())
-    try:
-        with single_blas():
-            return list(pool.map(task, items))
-    finally:
-        pool.shutdown(cancel_futures=True)
+    if getattr(_here, "in_task", False):
+        return list(map(task, items))
+
+    def work(item: Item) -> Result:
+        _here.in_task = True
+        return task(item)
+
+    pool = thread_pool("tasks", threads or usable_cores())
+    with single_blas():
+        begun = [pool.submit(work, item) for item in items]
+        try:
+            return [each.result() for each in begun]
+        finally:
+            for each in begun:
+                each.cancel()
+            wait(begun)
+
+
+def one_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
+    """Yield the results of a task in order, while a thread computes the next one."""
+    pool, waiting = thread_pool("ahead", 1), None
+    for item in items:
+        begun = pool.submit(task, item)
+        if waiting is not None:
+            yield waiting.result()
+        waiting = begun
+    if waiting is not None:
+        yield waiting.result()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import CPU, choose_wide
+from ..devices.threads import one_ahead
 from ..errors import InputError
 from ..space.harmonics import order_of
 from .csd_batches import ENDS, Batches, lower
@@ -128,10 +129,11 @@ def deconvolve_series(
     voxels, volumes = np.flatnonzero(mask), np.flatnonzero(~np.asarray(gtab.b0s_mask))
     series = np.ascontiguousarray(data).reshape(mask.size, -1)
     batches = Batches(choose_wide(arch, "csd"), system, len(voxels), MOST_SOLUTIONS, threads)
-    for first in range(0, len(voxels), batches.voxels):
-        progress(first / len(voxels))
-        rows = voxels[first : first + batches.voxels]
-        out[rows], ended = batches.fit(signals_of(series, rows, volumes, threads))
+    parts = [voxels[first : first + batches.voxels] for first in range(0, len(voxels), batches.voxels)]
+    copies = one_ahead(lambda part: signals_of(series, part, volumes, threads), parts)
+    for number, (rows, signals) in enumerate(zip(parts, copies, strict=True)):
+        progress(number / len(parts))
+        out[rows], ended = batches.fit(signals)
         ends += ended
     progress(1.0)
     _, unfinished, singular = ends.tolist()

@@ -57,7 +57,7 @@ class Pace:
             return cls(voxels, voxels, 1, solutions)
         if device.software:
             return cls(1 << 12, 1 << 12, 1, 1)
-        return cls(1 << 17, 1 << 15, 4, solutions)
+        return cls(1 << 16, 1 << 15, 4, solutions)
 
 
 def layout_of(system: System, run: int, *, in_team: bool) -> kernels.Layout:

@@ -82,6 +82,7 @@ def _signals_along_z(gtab: GradientTable, response: tuple[Array, float]) -> Arra
     if evals.shape != (3,) or not (np.isfinite(evals).all() and evals.min() > 0 and 0 < unweighted < np.inf):
         raise InputError(f"the response is {response}: give three eigenvalues in mm2/s and S0, all positive")
     weighted = ~np.asarray(gtab.b0s_mask)
+    if gtab.btens is not None:
+        return unweighted * np.exp(-np.einsum("nii,i->n", gtab.btens[weighted], evals[::-1]))
     bvecs = gtab.bvecs[weighted]
-    decay = (bvecs * evals[::-1] * bvecs).sum(axis=1)
-    return unweighted * np.exp(-gtab.bvals[weighted] * decay)
+    return unweighted * np.exp(-gtab.bvals[weighted] * (bvecs * evals[::-1] * bvecs).sum(axis=1))
