@@ -51,7 +51,8 @@ class Content(threading.Thread):
 
     def __init__(self, path: str) -> None:
         super().__init__(name="content", daemon=True)
-        self._path, self.content = path, None
+        self._path = path
+        self.content: bytes | None = None
 
     def run(self) -> None:
         """Unpack the file; an error is left to the later reader."""
