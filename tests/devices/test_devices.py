@@ -306,6 +306,7 @@ def test_cores_are_those_that_a_job_may_use(monkeypatch, groups, files, cores):
     tree = {"/proc/self/cgroup": groups} | {f"/sys/fs/cgroup{name}": value for name, value in files.items()}
     tree |= {name.replace("quota", "period"): "100000\n" for name in tree if "quota" in name}
     monkeypatch.setattr(_probe_host, "read", lambda path: tree.get(str(path), ""))
+    monkeypatch.setattr(_probe_host, "_cgroup_cores", _probe_host._cgroup_cores.__wrapped__)
     monkeypatch.setattr(_probe_host.os, "sched_getaffinity", lambda _: set(range(6)))
     assert _probe_host.usable_cores() == cores
     assert choose("cpu").cores == cores

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from pathlib import Path
 
 INTERPRETED = "python"  # the arch for whoever debugs kernels: no compiler, and no help or list names it
@@ -159,8 +160,12 @@ def _cgroup_memory() -> tuple[int, int] | None:
     return (min(limit for limit, _ in limits), min(left for _, left in limits)) if limits else None
 
 
+@cache
 def _cgroup_cores() -> int | None:
-    """Cores' worth of time that this process' control group may use, rounded up; None without a limit."""
+    """Cores' worth of time that this process' control group may use, rounded up; None without a limit.
+
+    It is asked for with each task in threads, and to read the files takes a millisecond.
+    """
     limits = []
     for second, folder in _groups("cpu"):
         if second:
@@ -219,14 +224,20 @@ def without(devices: list[Device], lack: str) -> list[Device]:
     return [replace(device, available=False, reason=lack) if device.available else device for device in devices]
 
 
+@cache
+def _linux_model() -> str:
+    """Name of the CPU on Linux, whose file has a paragraph for each core."""
+    match = re.search(r"^model name\s*:\s*(.+)$", read("/proc/cpuinfo"), re.MULTILINE)
+    return match.group(1).strip() if match else ""
+
+
 def cpu_devices(arch: str) -> list[Device]:
     if sys.platform == "darwin":
         name = text(_sysctl("machdep.cpu.brand_string"))
     elif sys.platform == "win32":
         name = os.environ.get("PROCESSOR_IDENTIFIER", "")
     else:
-        match = re.search(r"^model name\s*:\s*(.+)$", read("/proc/cpuinfo"), re.MULTILINE)
-        name = match.group(1).strip() if match else ""
+        name = _linux_model()
     host, memory = f"{platform.system()} {platform.release()}", host_memory()[0]
     return [Device(arch, 0, name or platform.machine(), host, memory, False, True, "", "cpu", cores=usable_cores())]
 

@@ -15,6 +15,7 @@ from . import usable_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
+_is_single = threading.Event()  # whether BLAS has one thread throughout this process
 
 
 @cache
@@ -82,14 +83,19 @@ def one_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Generato
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms.
+    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms. A command has one BLAS thread in any
+    case, and looks once whether that is so.
     """
-    if getattr(_here, "single", False):
+    if getattr(_here, "single", False) or _is_single.is_set():
         yield
         return
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    with threadpool_limits(1, "blas"):
+    blas = ThreadpoolController().select(user_api="blas")
+    counts = {library.num_threads for library in blas.lib_controllers}
+    if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+        _is_single.set()
+    with blas.limit(limits=1):
         _here.single = True
         try:
             yield

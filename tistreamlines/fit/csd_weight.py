@@ -163,7 +163,8 @@ def _sample(data: Array, gtab: GradientTable, mask: Array, threads: int | None) 
     blocks = [voxels[first : first + MANY] for first in range(0, len(voxels), MANY)]
     drawn = [np.empty(0, np.uint64), *in_threads(lambda block: _numbers(rows[block]), blocks, threads)]
     numbers = np.concatenate(drawn)
-    looked_at = np.argsort(numbers, kind="stable")[:LOOKED_AT]
+    lowest = np.argpartition(numbers, LOOKED_AT)[:LOOKED_AT] if len(numbers) > LOOKED_AT else np.arange(len(numbers))
+    looked_at = lowest[np.argsort(numbers[lowest], kind="stable")]
     looked_at = looked_at[numbers[looked_at] < NO_SIGNAL]
     signals, numbers = rows[voxels[looked_at]], numbers[looked_at] & np.uint64(LOW_BITS)
     inside = np.ones((len(signals), 1, 1), bool)

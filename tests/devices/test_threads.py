@@ -1,0 +1,50 @@
+"""Tasks in threads: their order, errors, tasks within tasks, and threads that stay."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from tistreamlines.devices.threads import in_threads, one_ahead
+
+
+def test_results_keep_the_order_of_items():
+    assert in_threads(lambda pause: time.sleep(pause) or pause, (0.02, 0.0, 0.01), 3) == [0.02, 0.0, 0.01]
+
+
+def test_tasks_within_tasks_end_though_all_threads_are_taken():
+    assert in_threads(lambda base: sum(in_threads(lambda k: base + k, range(3), 2)), range(4), 2) == [3, 6, 9, 12]
+
+
+def test_after_an_error_nothing_runs_any_more():
+    begun, ended = [], []
+
+    def task(number: int) -> None:
+        begun.append(number)
+        if number == 0:
+            raise ValueError("zero")
+        time.sleep(0.05)
+        ended.append(number)
+
+    with pytest.raises(ValueError, match="zero"):
+        in_threads(task, range(50), 2)
+    assert len(begun) < 50 and sorted(ended) == sorted(begun)[1:]
+
+
+def test_the_threads_stay():
+    in_threads(abs, range(8), 3)
+    known = set(threading.enumerate())
+    in_threads(abs, range(8), 3)
+    assert set(threading.enumerate()) <= known
+
+
+def test_one_task_is_ahead():
+    begun = []
+    results = one_ahead(lambda number: begun.append(number) or number, range(4))
+    assert next(results) == 0
+    time.sleep(0.05)
+    assert begun == [0, 1]
+    assert [*results] == [1, 2, 3]
+    assert [*one_ahead(abs, ())] == []
