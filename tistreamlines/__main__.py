@@ -7,7 +7,7 @@ import sys
 OBJECTS = 200_000  # made between two searches for cycles; imports make as many, and hardly any cycles
 # seconds after which a thread that computes in Python lets others have Python's lock. Beside one, 16 threads that want
 # it 192 times between calls of 1 ms without it take 0.022 s, 0.09 s with Python's 5 ms, and alone 0.014 s.
-TURN = 5e-4
+LOCK_SECONDS = 5e-4
 
 
 def _leave_current_folder() -> None:
@@ -35,7 +35,7 @@ def main() -> None:
     if sys.argv[1:2] == ["track"]:
         keep_blas_single()
     gc.set_threshold(OBJECTS)
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(LOCK_SECONDS)
     interrupts.handle(_command)
 
 

@@ -48,3 +48,43 @@ def test_one_task_is_ahead():
     assert begun == [0, 1]
     assert [*results] == [1, 2, 3]
     assert [*one_ahead(abs, ())] == []
+
+
+def test_items_that_raise_leave_nothing_running():
+    ended = []
+
+    def items():
+        yield 1
+        yield 2
+        raise ValueError("third")
+
+    with pytest.raises(ValueError, match="third"):
+        in_threads(lambda number: time.sleep(0.02) or ended.append(number), items(), 2)
+    assert sorted(ended) == [1, 2] or len(ended) < 2
+    before = list(ended)
+    time.sleep(0.05)
+    assert ended == before
+
+
+def test_calls_of_several_threads_have_their_own_results():
+    outcomes = {}
+
+    def call(base: int) -> None:
+        outcomes[base] = in_threads(lambda k: time.sleep(0.001) or base + k, range(20), 2)
+
+    threads = [threading.Thread(target=call, args=(base,)) for base in (0, 100, 200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert outcomes == {base: [*range(base, base + 20)] for base in (0, 100, 200)}
+
+
+def test_a_task_that_is_ahead_has_ended_when_its_reader_stops():
+    ended = []
+    results = one_ahead(lambda number: time.sleep(0.02) or ended.append(number), range(4))
+    next(results)
+    results.close()
+    before = list(ended)
+    time.sleep(0.05)
+    assert ended == before

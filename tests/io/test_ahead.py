@@ -99,3 +99,36 @@ def test_commands_that_read_a_series_begin_early(monkeypatch, words, expected):
     with pytest.raises(SystemExit):
         main.main(words)
     assert len(begun) == expected
+
+
+def test_a_path_behind_a_link_means_what_the_system_means(tmp_path):
+    """By its text alone, ``link/../dwi.nii.gz`` would be another file."""
+    for folder in ("a/b", "c"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "c" / "link").symlink_to(tmp_path / "a" / "b")
+    saved(tmp_path / "a" / "dwi.nii.gz", ">"), saved(tmp_path / "c" / "dwi.nii.gz", "<")
+    assert unpacked(tmp_path / "c" / "link" / ".." / "dwi.nii.gz") == gzip.decompress(
+        (tmp_path / "a" / "dwi.nii.gz").read_bytes()
+    )
+
+
+def test_a_file_that_changes_meanwhile_has_no_content(tmp_path):
+    path = saved(tmp_path / "dwi.nii.gz")
+    ahead.unpack_ahead([str(path)])
+    for thread in ahead._contents.values():
+        thread.join()
+    (tmp_path / "new").write_bytes(saved(path, ">").read_bytes())
+    (tmp_path / "new").replace(path)
+    assert ahead.content_ahead(path) is None
+
+
+def test_what_nothing_reads_is_forgotten(tmp_path):
+    path = saved(tmp_path / "dwi.nii.gz")
+    ahead.unpack_ahead([str(path)])
+    ahead.forget()
+    assert ahead.content_ahead(path) is None
+
+
+def test_a_file_that_does_not_fit_in_memory_has_no_content(tmp_path, monkeypatch):
+    monkeypatch.setattr("tistreamlines.devices.host.host_memory", lambda: (1 << 30, 1 << 20))
+    assert unpacked(saved(tmp_path / "dwi.nii.gz")) is None

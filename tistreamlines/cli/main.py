@@ -34,7 +34,8 @@ COMMANDS = {
 }
 # others have modules of their names
 MODULES = {"join": "tractograms", "map": "tractograms", "view": "tractograms", "fixels": "images", "5tt": "images"}
-READERS, CACHE = ("track", "fod"), "--cache-dir"  # commands that read a series, unless the cache has what is made of it
+# commands that read a series, unless the cache has what is made of it
+OF_SERIES, CACHE = ("track", "fod"), "--cache-dir"
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {
@@ -57,7 +58,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in READERS and is_unlimited() and not any(word.startswith(CACHE) for word in args):
+        if args[0] in OF_SERIES and is_unlimited() and not any(word.startswith(CACHE) for word in args):
             unpack_ahead(args)
         return super().resolve_command(ctx, args)
 

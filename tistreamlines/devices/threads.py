@@ -37,8 +37,8 @@ def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Fut
 def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: int | None) -> list[Result]:
     """Return the results of a task in order; after an error, tasks that have not started are cancelled.
 
-    The threads stay for the next call, since each takes milliseconds to start while others hold Python's lock. A task
-    that calls this itself computes alone.
+    The threads stay for the next call, since each takes milliseconds to start while others hold Python's lock. All
+    calls share them: hold no lock meanwhile that a task needs. A task that calls this itself computes alone.
 
     Parameters
     ----------
@@ -57,34 +57,44 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
         return task(item)
 
     pool = thread_pool("tasks", threads or usable_cores())
+    futures: list[Future[Result]] = []
     with single_blas():
-        begun = [pool.submit(work, item) for item in items]
         try:
-            return [each.result() for each in begun]
+            for item in items:
+                futures.append(pool.submit(work, item))  # not in one go, so that an error finds those before
+            return [future.result() for future in futures]
         finally:
-            for each in begun:
-                each.cancel()
-            wait(begun)
+            _end(futures)
 
 
 def one_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
     """Yield the results of a task in order, while a thread computes the next one."""
-    pool, waiting = thread_pool("ahead", 1), None
-    for item in items:
-        begun = pool.submit(task, item)
-        if waiting is not None:
-            yield waiting.result()
-        waiting = begun
-    if waiting is not None:
-        yield waiting.result()
+    pool = thread_pool("ahead", 1)
+    futures: list[Future[Result]] = []
+    try:
+        for item in items:
+            futures.append(pool.submit(task, item))
+            if len(futures) > 1:
+                yield futures.pop(0).result()
+        if futures:
+            yield futures.pop().result()
+    finally:
+        _end(futures)
+
+
+def _end(futures: list[Future[Result]]) -> None:
+    """Cancel tasks that have not started, and wait for the others."""
+    for future in futures:
+        future.cancel()
+    wait(futures)
 
 
 @contextmanager
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms. A command has one BLAS thread in any
-    case, and looks once whether that is so.
+    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms. The command ``track`` has one BLAS
+    thread in any case, and looks once whether that is so.
     """
     if getattr(_here, "single", False) or _is_single.is_set():
         yield

@@ -64,7 +64,7 @@ def fit_csd(
         Gradients of the n volumes.
     mask : (x, y, z) bool
         Voxels to fit.
-    response : (evals, S0) or AxSymShResponse
+    response : (evals, S0), ZonalResponse or AxSymShResponse
         One of those of :mod:`.response`, or DIPY's.
     order : int
         Maximum order of the spherical harmonics, even.

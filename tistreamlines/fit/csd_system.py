@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -18,8 +19,8 @@ Response: TypeAlias = "tuple[Array, float] | ZonalResponse | AxSymShResponse"
 BASIS = "descoteaux07_legacy"
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_
-TAU = 0.1  # its default
-DIRECTIONS = 362  # of the constraint to which weights refer, as in MRtrix 0.2
+TAU = 0.1  # DIPY's default
+USUAL_DIRECTIONS = 362  # a weight means the same with any number of directions: that which it has with so many
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +53,13 @@ class System:
         Raises
         ------
         InputError
-            If the order is odd or less than 2, or if the response is none, or one of a lower order.
+            If the order is odd or less than 2, or if the response is no response, or one of a lower order.
         """
         if order < 2 or order % 2:
             raise InputError(f"order is {order}: give an even number of at least 2, e.g. 8")
         harmonics = sampling_matrix(gtab.gradients[~np.asarray(gtab.b0s_mask)], order, BASIS)
         l_values, m_values = degrees(order)
-        if isinstance(response, tuple):
+        if isinstance(response, tuple | list):
             zonal = np.linalg.lstsq(harmonics, _signals_along_z(gtab, response), rcond=-1)[0][m_values == 0]
         else:
             zonal = np.asarray(response.dwi_response, np.float64)
@@ -68,7 +69,7 @@ class System:
         design = factors[l_values // 2] * harmonics
         positivity = sampling_matrix(load_sphere("small")[0], order, BASIS)
         # as heavy for any number of coefficients and of directions
-        scale = weight * design.shape[1] * factors[0] / (math.sqrt(len(positivity)) * math.sqrt(DIRECTIONS))
+        scale = weight * design.shape[1] * factors[0] / (math.sqrt(len(positivity)) * math.sqrt(USUAL_DIRECTIONS))
         return cls(design, design.T @ design, positivity * scale, TAU, weight)
 
     def with_weight(self, weight: float) -> System:
@@ -76,7 +77,7 @@ class System:
         return replace(self, positivity=self.positivity * (weight / self.weight), weight=weight)
 
 
-def _signals_along_z(gtab: GradientTable, response: tuple[Array, float]) -> Array:
+def _signals_along_z(gtab: GradientTable, response: Sequence[Any]) -> Array:
     """Return the weighted signals of a tensor along z, of eigenvalues and the signal without weighting."""
     evals, unweighted = np.asarray(response[0], np.float64), float(response[1])
     if evals.shape != (3,) or not (np.isfinite(evals).all() and evals.min() > 0 and 0 < unweighted < np.inf):

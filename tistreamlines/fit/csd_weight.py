@@ -62,7 +62,7 @@ def choose_weight(
         Gradients of the n volumes.
     mask : (x, y, z) bool
         Voxels that will be fitted.
-    response : (evals, S0) or AxSymShResponse
+    response : (evals, S0), ZonalResponse or AxSymShResponse
         One of those of :mod:`.response`, or DIPY's.
     order : int
         Maximum order of the spherical harmonics, even.
@@ -190,6 +190,7 @@ def _turn_gradients(gtab: GradientTable) -> GradientTable:
     be exchanged and reversed, the one whose gradients are the first in the order of numbers is taken. A gradient and
     its opposite are the same.
     """
+
     def turned(way: tuple[tuple[int, ...], tuple[int, ...]]) -> Array:
         rows = gtab.bvecs[:, way[0]] * way[1]
         rounded = np.rint(rows * 1e6)  # rounding errors decide nothing

@@ -356,7 +356,7 @@ MODELS = {
 
 
 def import_harmonics() -> None:
-    """Import DIPY's harmonics, which models take a tenth of a second to do."""
+    """Import DIPY's harmonics, which takes a tenth of a second."""
     import dipy.reconst.shm  # noqa: F401
 
 

@@ -192,17 +192,16 @@ class _WeightedFit:
     def __call__(self, signals: Array) -> Array:
         """Return the FA (m,) of voxels."""
         count, teams, program = len(signals), -(-len(signals) // LANES), self._program
-        with np.errstate(over="ignore"):  # DIPY fits voxels with signals that are beyond float32
+        with np.errstate(over="ignore"):  # of signals beyond float32, to which pseudo-inverses are fitted
             words = np.ascontiguousarray(signals, np.float32).view(np.int32).ravel()
         out = program.empty(2 * LANES * teams, INTS)
         values = {**self._values, "signals": program.array(words), "voxels": count, "out": out}
         program.run("fit_team", teams, values)
         parts = program.host(out, 2 * LANES * teams).view(np.float32).reshape(teams, 2, LANES)
         fa = parts.sum(axis=1, dtype=np.float64).ravel()[:count]
-        rare = np.flatnonzero(fa < 0)
-        for first in range(0, len(rare), VOXELS):
-            few = rare[first : first + VOXELS]
-            fa[few] = np.nan_to_num(fractional_anisotropy(eigenvalues(self._design, signals[few])))
+        rare = fa < 0
+        if rare.any():
+            fa[rare] = np.nan_to_num(fractional_anisotropy(eigenvalues(self._design, signals[rare])))
         return fa
 
 
@@ -211,10 +210,15 @@ def eigenvalues(design: Array, signals: Array) -> Array:
 
     DIPY takes 0.5 s to import.
     """
-    logs = np.log(np.maximum(signals, LEAST_SIGNAL))
-    weights = np.exp(np.einsum("ij,mj->mi", np.linalg.pinv(design), logs) @ design.T)
-    fit = np.einsum("mij,mj->mi", np.linalg.pinv(design * weights[..., None]), weights * logs)
-    return np.linalg.eigh(fit[:, TENSOR])[0][:, ::-1].clip(LEAST_DECAY / -design.min())
+    inverse = np.linalg.pinv(design)
+
+    def fit_block(first: int) -> Array:
+        logs = np.log(np.maximum(signals[first : first + VOXELS], LEAST_SIGNAL))
+        weights = np.exp(np.einsum("ij,mj->mi", inverse, logs) @ design.T)
+        fit = np.einsum("mij,mj->mi", np.linalg.pinv(design * weights[..., None]), weights * logs)
+        return np.linalg.eigh(fit[:, TENSOR])[0][:, ::-1].clip(LEAST_DECAY / -design.min())
+
+    return np.concatenate([np.empty((0, 3)), *map(fit_block, range(0, len(signals), VOXELS))])
 
 
 def fractional_anisotropy(eigenvalues: Array) -> Array:

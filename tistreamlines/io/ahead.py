@@ -18,7 +18,8 @@ UNPACKED = 1 << 22  # bytes that are unpacked at a time, in memory that is used 
 GROUP = 1 << 28  # bytes of the volumes of a large image that are unpacked before others
 BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
 HEADER, DIMENSIONS, BITS, OFFSET = 348, 40, 72, 108  # bytes of NIfTI's header, and where its fields lie
-_contents: dict[str, Content] = {}
+State = tuple[int, int, int, int]  # device, number, size and time of a file
+_contents: dict[str, SeriesContent] = {}
 
 
 def quick_zlib() -> ModuleType:
@@ -46,43 +47,70 @@ def unpack(packed: bytes, most: int) -> bytes | None:
     return content if stream.eof and not stream.unused_data else None
 
 
-class Content(threading.Thread):
+class SeriesContent(threading.Thread):
     """A thread that unpacks a NIfTI file of a moderate size; of any other file it has no content."""
 
     def __init__(self, path: str) -> None:
         super().__init__(name="content", daemon=True)
         self._path = path
-        self.content: bytes | None = None
+        self._state: State | None = None
+        self._content: bytes | None = None
 
     def run(self) -> None:
         """Unpack the file; an error is left to the later reader."""
         with suppress(Exception):
             with open(self._path, "rb") as file:  # noqa: PTH123  (pathlib is imported later)
-                packed = file.read(GROUP)
-            size = _size_of(packed)
-            if 0 < size <= GROUP:
-                content = unpack(packed, size + BEYOND)
-                self.content = content if content is not None and len(content) < size + BEYOND else None
+                status, packed = os.fstat(file.fileno()), file.read(UNPACKED)
+                size = _size_of(packed)
+                if not (0 < size <= GROUP and _has_memory(status.st_size + size + BEYOND)):
+                    return
+                packed += file.read()
+            content = unpack(packed, size + BEYOND)
+            if content is not None and len(content) < size + BEYOND:
+                self._state, self._content = _state_of(status), content
+
+    def content_of(self, path: str) -> bytes | None:
+        """Return the content, unless the file has changed since."""
+        self.join()
+        with suppress(OSError):
+            return self._content if _state_of(os.stat(path)) == self._state else None  # noqa: PTH116
+        return None
 
 
 def unpack_ahead(arguments: Iterable[str]) -> None:
     """Begin to unpack the largest gzipped NIfTI file among the arguments of a command."""
+    forget()
     files = [name for name in arguments if name.endswith(".nii.gz") and os.path.isfile(name)]  # noqa: PTH113
     if not files:
         return
     with suppress(OSError, RuntimeError):  # the file is gone, or the system starts no more threads
-        content = Content(path := os.path.abspath(max(files, key=os.path.getsize)))  # noqa: PTH100
+        content = SeriesContent(path := os.path.realpath(max(files, key=os.path.getsize)))
         content.start()
         _contents[path] = content
 
 
 def content_ahead(name: str) -> bytes | None:
     """Return the content of a file that was unpacked ahead, once; None if there is none."""
-    thread = _contents.pop(os.path.abspath(name), None)  # noqa: PTH100
-    if thread is None:
-        return None
-    thread.join()
-    return thread.content
+    thread = _contents.pop(path := os.path.realpath(name), None)
+    return None if thread is None else thread.content_of(path)
+
+
+def forget() -> None:
+    """Free the content that nothing has read."""
+    _contents.clear()
+
+
+def _state_of(status: os.stat_result) -> State:
+    """Return what changes with a file."""
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def _has_memory(count: int) -> bool:
+    """Return whether so many bytes are free, as far as is known."""
+    from ..devices.host import host_memory
+
+    free = host_memory()[1]
+    return free is None or free > count
 
 
 def _size_of(packed: bytes) -> int:

@@ -171,21 +171,21 @@ def symbol_of(operator: type[ast.operator | ast.cmpop]) -> str:
     return ast.unparse(node)[2:-2]
 
 
-def renamed(node: ast.stmt, meant: Mapping[str, ast.expr]) -> ast.stmt:
+def rename(node: ast.stmt, meant: Mapping[str, ast.expr]) -> ast.stmt:
     """Return a copy of a statement with expressions in the place of names."""
 
-    def copied(value: object) -> object:
+    def copy_of(value: object) -> object:
         if isinstance(value, list):
-            return [copied(item) for item in value]
+            return [copy_of(item) for item in value]
         if isinstance(value, ast.Name) and value.id in meant:
             return meant[value.id]
         if not isinstance(value, ast.AST):
             return value
         # several times as fast as copy.deepcopy, half the time of the linker
-        node = type(value)(**{name: copied(inner) for name, inner in ast.iter_fields(value)})
+        node = type(value)(**{name: copy_of(inner) for name, inner in ast.iter_fields(value)})
         return ast.copy_location(node, value)
 
-    return cast(ast.stmt, copied(node))
+    return cast(ast.stmt, copy_of(node))
 
 
 def kind_of_call(name: str, kinds: list[str]) -> str:
@@ -311,7 +311,7 @@ class Rewriter(ast.NodeVisitor):
         meant |= {name: ast.Name(f"{stage.__name__}_{name}") for name in set_in(tree.body) - meant.keys()}
         outside, self.scope = self.scope, stage.function.__globals__
         for written in tree.body:
-            statement = renamed(written, meant)
+            statement = rename(written, meant)
             if isinstance(statement, ast.Return):
                 if target is None or statement.value is None:
                     continue
@@ -441,9 +441,9 @@ class Rewriter(ast.NodeVisitor):
         return out
 
     def argument(self, node: ast.expr) -> str:
-        return self.guarded(node, *self.visit(node))
+        return self.guard_real(node, *self.visit(node))
 
-    def guarded(self, node: ast.expr, text: str, kind: str) -> str:
+    def guard_real(self, node: ast.expr, text: str, kind: str) -> str:
         return self.guard(node, text) if kind == REAL else text
 
     def visit_Call(self, node: ast.Call) -> tuple[str, str]:
@@ -455,6 +455,6 @@ class Rewriter(ast.NodeVisitor):
             inner = ([] if callee.__name__ in self.dialect.replaced else hidden) + self.arguments(node, callee)
             return f"{callee.__name__}({', '.join(inner)})", kind
         name = node.func.id
-        visited = [self.visit(argument) for argument in node.args]
-        texts = [self.guarded(argument, *known) for argument, known in zip(node.args, visited, strict=True)]
-        return self.dialect.spell[name](*texts), RESULTS.get(name) or kind_of_call(name, [kind for _, kind in visited])
+        values = [self.visit(argument) for argument in node.args]
+        texts = [self.guard_real(argument, *known) for argument, known in zip(node.args, values, strict=True)]
+        return self.dialect.spell[name](*texts), RESULTS.get(name) or kind_of_call(name, [kind for _, kind in values])

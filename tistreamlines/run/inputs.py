@@ -20,7 +20,7 @@ from ..errors import InputError, ParameterError
 from ..fit import frames, shells
 from ..fit.csd_shells import shells_of_csd
 from ..fit.models import ALL, MODELS, begin_compiling, import_harmonics
-from ..io import gradients, images, nifti, placement, sidecar
+from ..io import ahead, gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
 from ..option import flag, listed
 from ..options.definitions import is_word, names_affecting, saying
@@ -251,6 +251,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
             thread_pool("kernels of fits", 1).submit(begin_compiling, parameters.model)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, parameters, log)
+    ahead.forget()
     source, oriented = SOURCES.get(parameters.source), None
     if source is not None:
         oriented = source.read(headers.followed, parameters, dwi.space if dwi else None, log.note)

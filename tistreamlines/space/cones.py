@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
+from ..errors import InputError
 from .sphere import compact_order, products, round_up
 
 PATCH = 32  # vertices
@@ -209,4 +210,6 @@ def cone_grid(widest: float, probability: Callable[[float], float]) -> tuple[Arr
         count = drawn + len(hexagonal(widest + angles[k], math.sqrt(3) * angles[k]))
         if count <= fewest:
             best, fewest = k, count
+    if not math.isfinite(fewest):
+        raise InputError("no direction but a fibre's own is probable: give a lower power, or a flatter response")
     return hexagonal(widest + angles[best], math.sqrt(3) * angles[best]), float(odds[0] / odds[best])

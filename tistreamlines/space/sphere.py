@@ -23,7 +23,7 @@ TWIN = 1e-9  # difference of cosines that rounding may cause
 OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
 SAME = 1 - 1e-9  # cosine between vertices above which they count as one
 SPHERES = {"default": ("repulsion724", True), "full": ("repulsion724", False), "small": ("symmetric362", True)}
-# of DIPY, whose get_sphere imports 120 modules, which takes 0.1 s
+# of DIPY; its get_sphere would import 120 modules in 0.1 s
 FILES = {"repulsion724": "repulsion724.npz", "symmetric362": "evenly_distributed_sphere_362.npz"}
 
 
