@@ -164,7 +164,7 @@ def _cgroup_memory() -> tuple[int, int] | None:
 def _cgroup_cores() -> int | None:
     """Cores' worth of time that this process' control group may use, rounded up; None without a limit.
 
-    It is asked for with each task in threads, and to read the files takes a millisecond.
+    Each call of tasks in threads needs it, and to read the files takes a millisecond.
     """
     limits = []
     for second, folder in _groups("cpu"):
