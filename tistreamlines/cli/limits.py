@@ -35,7 +35,7 @@ def check_limits(command: str) -> None:
 
 
 def keep_blas_single() -> None:
-    """Have OpenBLAS start no threads, unless the user sets their number: those of this program share its larger tasks.
+    """Have OpenBLAS start no threads, unless the user sets their number: this program shares tasks among its threads.
 
     Small tasks are slower with more: on two busy cores, a fit of 15 coefficients to 1000 values takes 0.17 s instead of
     0.003.

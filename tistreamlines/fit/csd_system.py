@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,7 +21,7 @@ BASIS = "descoteaux07_legacy"
 MOST_SOLUTIONS = 50  # DIPY's default
 DIPYS_WEIGHT = 1.0  # its lambda_
 TAU = 0.1  # DIPY's default
-USUAL_DIRECTIONS = 362  # a weight means the same with any number of directions: that which it has with so many
+USUAL_DIRECTIONS = 362  # to whose number DIPY's lambda_ refers, as in MRtrix 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +48,8 @@ class System:
     def of(cls, gtab: GradientTable, response: Response, order: int, weight: float) -> System:
         """Return the equations of DIPY's ConstrainedSphericalDeconvModel, which takes 0.6 s to import.
 
-        A response that turns with the fibre multiplies each coefficient of degree l by its own zonal coefficient,
-        over that of a delta function along z.
+        The response multiplies each coefficient of degree l by its zonal coefficient of this degree, over that of a
+        delta function along z.
 
         Raises
         ------
@@ -67,14 +68,20 @@ class System:
             raise InputError(f"the response has order {2 * len(zonal) - 2}: give one of order {order}")
         factors = zonal[: order // 2 + 1] / sampling_matrix([[0.0, 0.0, 1.0]], order, BASIS)[0, m_values == 0]
         design = factors[l_values // 2] * harmonics
-        positivity = sampling_matrix(load_sphere("small")[0], order, BASIS)
-        # as heavy for any number of coefficients and of directions
+        positivity = _amplitudes(order)
+        # the constraint counts the same for any number of coefficients and of directions
         scale = weight * design.shape[1] * factors[0] / (math.sqrt(len(positivity)) * math.sqrt(USUAL_DIRECTIONS))
         return cls(design, design.T @ design, positivity * scale, TAU, weight)
 
     def with_weight(self, weight: float) -> System:
         """Return the equations with another weight: only the rows of the constraint change."""
         return replace(self, positivity=self.positivity * (weight / self.weight), weight=weight)
+
+
+@cache
+def _amplitudes(order: int) -> Array:
+    """Return the matrix (directions, coefficients) from coefficients to amplitudes along DIPY's directions."""
+    return sampling_matrix(load_sphere("small")[0], order, BASIS)
 
 
 def _signals_along_z(gtab: GradientTable, response: Sequence[Any]) -> Array:

@@ -53,7 +53,7 @@ class FibreResponse:
     Attributes
     ----------
     response : (evals, S0) or ZonalResponse
-        As DIPY has them.
+        Eigenvalues in mm2/s and the b0 signal, as DIPY has them, or zonal harmonics.
     way : str
         In which way it was estimated: 'fa' or 'tournier', or 'given' by the user.
     voxels : (x, y, z) bool or None

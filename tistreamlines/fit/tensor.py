@@ -118,9 +118,7 @@ def iterated_tensors(
     InputError
         If the gradients do not determine a tensor.
     """
-    from dipy.reconst.dti import design_matrix, fractional_anisotropy, from_lower_triangular
-
-    design = design_matrix(gtab)
+    design = tensor_design(gtab)
     sizes = np.abs(design).max(axis=0).clip(1e-30)
     scaled = design / sizes
     if np.linalg.matrix_rank(scaled) < scaled.shape[1]:
@@ -142,8 +140,8 @@ def iterated_tensors(
         fit = solve(weights)
         for _ in range(REWEIGHTED - 1):
             fit = solve(np.exp(np.minimum(fit @ scaled.T, MOST_LOG)))
-        eigenvalues, vectors = np.linalg.eigh(from_lower_triangular(fit / sizes))
-        return np.nan_to_num(fractional_anisotropy(eigenvalues)), vectors[:, :, 2]
+        values, vectors = np.linalg.eigh((fit / sizes)[:, TENSOR])
+        return np.nan_to_num(fractional_anisotropy(values)), vectors[:, :, 2]
 
     parts = in_threads(fit_block, range(0, len(signals), block), threads)
     fa, axes = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty((0, 3))])

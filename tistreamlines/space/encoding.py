@@ -71,7 +71,7 @@ def select_volumes(gtab: GradientTable, keep: Array) -> Encoding:
 
 
 def with_directions(gtab: GradientTable, bvecs: npt.NDArray[np.float64]) -> Encoding:
-    """Return the encoding with other directions (n, 3)."""
+    """Return the encoding with other directions (n, 3), without pulses and b-tensors."""
     return Encoding(gtab.bvals, bvecs, gtab.b0_threshold)
 
 
