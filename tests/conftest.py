@@ -6,6 +6,7 @@ import gc
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,9 +36,10 @@ FIRST = (
 )
 
 
-def place(item: pytest.Item) -> str:
-    """File of a test, as FIRST names it."""
-    return item.path.relative_to(Path(__file__).parent).with_suffix("").as_posix().replace("test_", "")
+@cache
+def place(path: Path) -> str:
+    """Name a file of tests as FIRST does."""
+    return path.relative_to(Path(__file__).parent).with_suffix("").as_posix().replace("test_", "")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -45,9 +47,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark slow tests, before pytest chooses by marks, and bring the files of FIRST to the front, in their order."""
     for item in items:
         name = item.nodeid.partition("::")[2].partition("[")[0]
-        if name in SLOW.get(place(item), ()) or item.get_closest_marker("nightly"):
+        if name in SLOW.get(place(item.path), ()) or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.slow)
-    items.sort(key=lambda item: FIRST.index(place(item)) if place(item) in FIRST else len(FIRST))
+    items.sort(key=lambda item: FIRST.index(place(item.path)) if place(item.path) in FIRST else len(FIRST))
 
 
 @dataclass(frozen=True)

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from commands import python
 from nights import at_night
+from present import SOFTWARE
 from small_runs import words_of, write_inputs
 
 from tistreamlines import helpers
 from tistreamlines.__main__ import _leave_current_folder
-from tistreamlines.devices import list_devices
 
 # of packages that are installed, and of some that libraries look for and do without
 OTHERS = ("dipy", "nibabel", "numba", "numpy", "scipy", "taichi", "tistreamlines", "cupy", "pandas", "sitecustomize")
-SOFTWARE = [device for device in list_devices() if device.arch == "vulkan" and device.available and device.software]
 COMMAND = """
 from tistreamlines.__main__ import main
 main()

@@ -8,10 +8,11 @@ from types import SimpleNamespace
 import pytest
 from commands import python
 from nights import at_night
+from present import PRESENT
 from small_runs import words_of, write_inputs
 
 from tistreamlines.backends.taichi import runtime
-from tistreamlines.devices import Device, compilers, list_devices
+from tistreamlines.devices import Device, compilers
 from tistreamlines.devices.compilers import COMPILERS, VARIABLE, Compiler, compiler_for, take_compiler
 from tistreamlines.errors import DeviceError, ParameterError
 
@@ -42,7 +43,6 @@ for arch, compiler, trial.drives in (
     take_compiler(compiler)
     print(digest(list(run(arch))))
 """
-PRESENT = {device.arch for device in list_devices() if device.available}
 FORKS = [name for name in COMPILERS if name != "taichi"]
 
 

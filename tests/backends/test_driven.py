@@ -8,15 +8,14 @@ import numpy as np
 import pytest
 from commands import importing, python
 from driven_kernels import codes, tripled
+from present import PRESENT
 
 from tistreamlines.backends.driven import ahead, memory
 from tistreamlines.backends.driven.program import GPUS, DrivenProgram, drives, opened
 from tistreamlines.backends.taichi import program as taichi_program
-from tistreamlines.devices import choose, list_devices
+from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError, DeviceMemoryError, LostDeviceError
 from tistreamlines.linker.parts import Source
-
-PRESENT = {device.arch for device in list_devices() if device.available}
 
 
 @pytest.fixture(scope="module", params=GPUS)

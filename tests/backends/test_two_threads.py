@@ -11,15 +11,14 @@ import numba
 import numpy as np
 import pytest
 from commands import python
+from present import PRESENT
 
 from tistreamlines.backends.numba.program import NumbaProgram
 from tistreamlines.backends.numba.quick import quick_compiler
-from tistreamlines.devices import list_devices
 from tistreamlines.io.images import reading
 from tistreamlines.linker.lang import Reals, func, i32, real
 from tistreamlines.linker.parts import Source
 
-PRESENT = {device.arch for device in list_devices() if device.available}
 # writes to a file the threads that a run starts, and where the C library's list of variables is then, and at last
 PLACES = """
 import ctypes, os, sys, threading

@@ -8,17 +8,16 @@ import tempfile
 import numpy as np
 import pytest
 from getters import ON_A_SERIES, WITH_PEAKS
+from present import PRESENT
 
 import tistreamlines as ts
 from tistreamlines.cli import verification as verifying
 from tistreamlines.cli.verification import Variant, first_difference
-from tistreamlines.devices import list_devices
 from tistreamlines.errors import ParameterError
 from tistreamlines.helpers import helper
 from tistreamlines.space.batch import Batch
 
 SEEDS = 60
-PRESENT = {device.arch for device in list_devices() if device.available}
 
 
 @pytest.fixture

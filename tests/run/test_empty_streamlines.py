@@ -11,14 +11,13 @@ from empties import write
 from fods import random_fods
 from mrtrix_tests import inputs
 from nights import at_night
+from present import PRESENT
 
 import tistreamlines as ts
-from tistreamlines.devices import list_devices
 from tistreamlines.io.tractograms import stored_batches
 from tistreamlines.viewer.scene import Sample
 
 SIDE, AFFINE = 8, np.diag([2.0, 2.0, 2.0, 1.0])
-PRESENT = {device.arch for device in list_devices() if device.available}
 # numbers of streamlines of 60 before which there are so many without points
 PLACES = {"start": {0: 1}, "end": {60: 2}, "everywhere": {0: 2, 1: 1, 30: 2, 59: 1, 60: 3}}
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 from PIL import Image
 from places import DATA
+from present import PRESENT
 
 import tistreamlines as ts
 from tistreamlines.backends.taichi.trial import program_class
-from tistreamlines.devices import choose, list_devices
+from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError, ParameterError
 from tistreamlines.io import tractograms
 from tistreamlines.tracking.products import grid
@@ -24,7 +25,6 @@ from tistreamlines.tracking.products.density import density
 from tistreamlines.tracking.products.density.map import grid_of_map
 
 TRACKS = DATA / "mrtrix_sift_phantom" / "tracks.tck"
-PRESENT = {device.arch for device in list_devices() if device.available}
 
 
 @pytest.fixture(scope="module")

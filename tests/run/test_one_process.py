@@ -6,16 +6,16 @@ from dataclasses import replace
 
 import pytest
 from commands import one_line, python
+from present import PRESENT
 from small_runs import write_inputs
 
 import tistreamlines as ts
-from tistreamlines.devices import choose, list_devices
+from tistreamlines.devices import choose
 from tistreamlines.errors import TrackingError
 from tistreamlines.helpers import helper, may_start
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.setup import session_on
 
-PRESENT = {device.arch for device in list_devices() if device.available}
 ALONE = """
 import sys
 def watch(event, arguments):

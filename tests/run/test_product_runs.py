@@ -8,14 +8,14 @@ import nibabel as nib
 import numpy as np
 import pytest
 from planted import plant_in_workers
+from present import PRESENT
 from small_runs import SHAPE, write_inputs
 
 import tistreamlines as ts
-from tistreamlines.devices import choose, list_devices
+from tistreamlines.devices import choose
 from tistreamlines.run import resume, setup
 from tistreamlines.tracking.products.connectome.matrix import MEASURES
 
-PRESENT = {device.arch for device in list_devices() if device.available}
 # products that devices make, and some that need points
 KINDS = {"devices": ("count", "radial"), "points": ("direction", "reverse")}
 SUFFIXES = (".nii", ".gz", ".csv", ".tsv", ".npy")
