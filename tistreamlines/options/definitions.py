@@ -80,13 +80,14 @@ def product_options() -> tuple[str, ...]:
 
 def map_options() -> tuple[str, ...]:
     """Return the options for an existing tractogram: of all products, and of sampled maps."""
-    return tuple(name for name in options() if name == "sample" or name in product_options())
+    products = product_options()
+    return tuple(name for name in options() if name == "sample" or name in products)
 
 
 def join_options() -> tuple[str, ...]:
     """Return the options that parts of a run are joined with: what the tractogram holds, and those of all products."""
-    content = {field.name for field in fields(ContentOptions)}
-    return tuple(name for name in options() if name in content or name in product_options())
+    joined = {*(field.name for field in fields(ContentOptions)), *product_options()}
+    return tuple(name for name in options() if name in joined)
 
 
 def is_word(name: str, value: object) -> bool:

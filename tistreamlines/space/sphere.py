@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import combinations, combinations_with_replacement
 
 import numpy as np
@@ -36,6 +36,13 @@ def load_sphere(sphere: str | tuple[Array, Array]) -> tuple[Array, Array]:
     """Return the vertices (n, 3) and edges (m, 2) of a sphere of SPHERES; such a pair is returned unchanged."""
     if not isinstance(sphere, str):
         return sphere
+    vertices, edges = _stored(sphere)
+    return vertices.copy(), edges.copy()  # which callers may change
+
+
+@cache
+def _stored(sphere: str) -> tuple[Array, Array]:
+    """Read a sphere, once."""
     from importlib import resources
 
     name, half = SPHERES[sphere]
