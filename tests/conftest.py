@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from commands import Command, Outcome
+from nights import leave_to_the_night
 from slow import SLOW
 
 from tistreamlines.cli.main import main
@@ -44,9 +45,11 @@ def place(path: Path) -> str:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark slow tests, before pytest chooses by marks, and bring the files of FIRST to the front, in their order."""
+    """Mark slow and nightly tests, before pytest chooses by marks, and bring the files of FIRST to the front."""
     for item in items:
         name = item.nodeid.partition("::")[2].partition("[")[0]
+        if isinstance(item, pytest.Function):
+            leave_to_the_night(item, place(item.path), name)
         if name in SLOW.get(place(item.path), ()) or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: FIRST.index(place(item.path)) if place(item.path) in FIRST else len(FIRST))

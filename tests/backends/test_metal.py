@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from commands import importing, python
+from nights import at_night
 from synthetic import boot_case
 
 from tistreamlines.backends.taichi.linking import team_bytes
@@ -33,12 +34,17 @@ CAPABILITIES = [
 MOST_BUFFERS = 24  # Metal has 31 slots; Taichi wants some for itself and one more for each view of a buffer
 MOST_MEMORY = 16 << 10  # bytes of a block's shared memory that every device has
 CASES: dict[str, dict[str, Any]] = {
+    "a kernel": {},  # by day
     "opdt": {},
     "large": {"n": 150, "order": 8, "sphere": "full", "angular_weight": 0.5, "boot_rule": "cuslines"},
 }
 ENGINE_KERNELS = ("start", "enlist", "advance", "pack")
-KERNELS = {*(f"run_{name}" for name in ENGINE_KERNELS), "copy"}
 TOOLS = ("spirv-val", "spirv-dis", "spirv-as", "spirv-cross")
+
+
+def engine_kernels(case: str) -> tuple[str, ...]:
+    """The kernels of the engine that a case has."""
+    return ("start",) if case == "a kernel" else ENGINE_KERNELS
 
 
 def save_spirv(case: str, folder: str) -> None:
@@ -55,12 +61,12 @@ def save_spirv(case: str, folder: str) -> None:
     mac = Device("metal", 0, "GPU", "", None, False, True, "", subgroup=32)
     _taichi.start = lambda *_: _taichi_runtime.Runtime(COMPILERS["taichi"], ti, mac)
     known = vars(growth) | vars(streamlines) | {"pack": pack}
-    roots = [known[name] for name in ENGINE_KERNELS]
+    roots = [known[name] for name in engine_kernels(case)]
     program = _taichi.TaichiProgram(mac, boot_case(**CASES[case]).source(roots), exact=True)
     kernels, reals = vars(program._transfers) | vars(program.module), type(program.module.REALS)
     arrays = {ti.f32: ti.ndarray(ti.f32, 64), ti.i32: ti.ndarray(ti.i32, 64)}
     saved = ti.aot.Module(ti.vulkan, caps=CAPABILITIES)
-    for name in sorted(KERNELS):
+    for name in sorted([*(f"run_{name}" for name in engine_kernels(case)), "copy"]):
         parameters = inspect.signature(kernels[name]).parameters
         notes = {n: p.annotation for n, p in parameters.items() if isinstance(p.annotation, reals)}
         saved.add_kernel(kernels[name], template_args={n: arrays[note.dtype or ti.i32] for n, note in notes.items()})
@@ -91,9 +97,9 @@ class Task:
         return tool("spirv-cross", "--msl", "--msl-version", "20300", "--msl-decoration-binding", self.path)
 
 
-@pytest.fixture(scope="module", params=[pytest.param("opdt", marks=pytest.mark.nightly), "large"])
+@pytest.fixture(scope="module", params=["a kernel", *at_night("opdt", "large")])
 def tasks(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[Task]:
-    """Every kernel's tasks; by day those of the larger case, which has all that the other has."""
+    """The tasks of kernels: by day, those of the first one and of the one that copies."""
     absent = [name for name in TOOLS if shutil.which(name) is None]
     if absent:
         pytest.skip(f"no {', '.join(absent)} (Debian: spirv-tools, spirv-cross)")
@@ -120,9 +126,10 @@ def shared_bytes(text: str) -> int:
     return sum(widths[a or b] * int(n or m) for a, n, b, m in re.findall(pattern, text, re.MULTILINE))
 
 
-def test_spirv_of_every_kernel_is_valid(tasks):
+def test_spirv_of_every_kernel_is_valid(request, tasks):
     """What Taichi makes of subgroup operations would be none, and their order is the driver's."""
-    assert {task.kernel for task in tasks} == KERNELS
+    names = engine_kernels(request.node.callspec.params["tasks"])
+    assert {task.kernel for task in tasks} == {*(f"run_{name}" for name in names), "copy"}
     for task in tasks:
         tool("spirv-val", "--target-env", "vulkan1.1", task.path)
         assert "GroupNonUniform" not in tool("spirv-dis", task.path)
@@ -141,8 +148,9 @@ def test_translates_to_metal_within_its_limits(request, tasks):
         print(f"{name}: {slots} buffers, {size} shared bytes")  # -rP shows it
         assert slots <= MOST_BUFFERS, f"{name} takes {slots} buffers"
         assert size <= MOST_MEMORY, f"{name} shares {size} bytes"
-    source = boot_case(**CASES[request.node.callspec.params["tasks"]]).source([])
-    assert most["run_advance"][1] == team_bytes(source, source.scratch) + 4 * 32  # and what reductions need
+    case = request.node.callspec.params["tasks"]
+    source, longest = boot_case(**CASES[case]).source([]), f"run_{engine_kernels(case)[-2:][0]}"
+    assert most[longest][1] == team_bytes(source, source.scratch) + 4 * 32  # and what reductions need
 
 
 def test_only_the_generator_takes_64_bits(tasks):

@@ -2,7 +2,7 @@
 
 Taichi is global to a process, so each arch has a process of its own, which saves what it computed.  An arch without a
 device is skipped.  Taichi's own CPU arch, x64, takes the same text, but only functions of scalars: a team's lanes meet
-at a block's barrier, which x64 lacks.
+at a block's barrier, which x64 lacks.  It is tried nightly.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from interpolate_kernels import sample
 from lang_kernels import OFFSETS, OTHER, REAL, below, float_bits, lanewise, scalars, shares, sums, votes, whole
 from linked import Linkable, Linked, parts_of
 from maths_kernels import divide_all, log_all, random_floats, square_root_all
+from nights import at_night
 from rng_kernels import KNOWN, lane_words, scalar_words, uniforms, words
 from synthetic import boot_case, gradients, noisy_crossing
 from tables import prepare_boot
@@ -255,7 +256,7 @@ def computed(what: str, arch: str, folder: Path) -> dict[str, np.ndarray]:
 
 
 # ------------------------------------------------------------------------------------------------------ kernels
-@pytest.fixture(scope="module", params=["x64", *GPUS])
+@pytest.fixture(scope="module", params=[*GPUS, *at_night("x64")])
 def kernels(request, tmp_path_factory) -> tuple[str, dict[str, np.ndarray]]:
     return request.param, computed("kernels", request.param, tmp_path_factory.mktemp(request.param))
 

@@ -99,8 +99,12 @@ def multiply(factor: int = 2) -> tuple[float, int]:
     return float(product), int(events)
 
 
+@pytest.mark.nightly
 def test_another_numbas_cache_is_the_users_alone(tmp_path, monkeypatch):
-    """It is in the folder of compiled code, whatever folder Numba would choose."""
+    """It is in the folder of compiled code, whatever folder Numba would choose.
+
+    Nightly, as all that another version of Numba compiles.
+    """
     cache, elsewhere = tmp_path / "cache", tmp_path / "elsewhere"
     elsewhere.mkdir()
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))

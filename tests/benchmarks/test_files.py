@@ -62,9 +62,10 @@ def markdown(results: dict) -> str:
     return report.markdown(sections(results))
 
 
-@pytest.mark.parametrize("peer", ["dipy", *(pytest.param(peer, marks=pytest.mark.nightly) for peer in PEERS)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("peer", ["dipy", *PEERS])
 def test_a_peer_reads_files_and_writes_a_file(peer):
-    """By day, the one that takes least; each is two commands, with fits of its own."""
+    """Nightly, since each is two commands, with fits of its own."""
     rows = timed(peer)
     assert [(row["kind"], row["arch"]) for row in rows] == [("cold", ""), ("warm", "")]
     for row in rows:

@@ -55,7 +55,9 @@ def run_here(small, folder: Path, target: str, method: str, nseeds: int = 2000, 
     return {"schema": 1, "machine": machine(), "runs": [row | answer]}
 
 
+@pytest.mark.nightly
 def test_peers_track_what_archs_track(small, tmp_path):
+    """Nightly: by day, the command runs beside DIPY."""
     ours = run_here(small, tmp_path, "cpu", "det", 300, repeat=2)["runs"][0]
     for target in ("dipy", "dipy-threads"):
         theirs = run_here(small, tmp_path, target, "det", 300, repeat=1)["runs"][0]
@@ -66,8 +68,12 @@ def test_peers_track_what_archs_track(small, tmp_path):
     assert ours["seconds"]["track"] == ours["seconds"]["repeats"][1]
 
 
+@pytest.mark.nightly
 def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
-    """What is known of one device only is unknown; two workers on the CPU stand for two GPUs."""
+    """What is known of one device only is unknown; two workers on the CPU stand for two GPUs.
+
+    Nightly, since it seldom fails.
+    """
     single = run_here(small, tmp_path, "cpu", "det", 300)["runs"][0]
     for module in (targets, worker):
         monkeypatch.setattr(module, "devices_of", lambda arch, problem: [choose("cpu")] * 2)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from csd_data import CROP, needs_crop
 from dipy.core.gradients import gradient_table
-from nights import at_night
 from three_tissues import ACROSS, ALONG, GREY, S0, WATER, head
 
 from tistreamlines.errors import DeviceError, InputError
@@ -221,9 +220,10 @@ class TestMrtrix:
 
     @needs_crop
     @pytest.mark.filterwarnings("ignore:the response of gm")
-    @pytest.mark.parametrize("part", [5, *at_night(1)])
+    @pytest.mark.nightly
+    @pytest.mark.parametrize("part", [5, 1])
     def test_brain(self, tmp_path, part):
-        """Also with 12 directions, which do not determine the FODs that select single fibres."""
+        """Also with 12 directions, which do not determine the FODs that select single fibres. The phantom is by day."""
         image, volumes = nib.load(CROP / "dwi.nii.gz"), slice(part - 1, None, part)
         data, mask = np.asarray(image.dataobj)[..., volumes], np.asarray(nib.load(CROP / "mask.nii.gz").dataobj) > 0
         bvals, bvecs = np.loadtxt(CROP / "dwi.bval")[volumes], np.loadtxt(CROP / "dwi.bvec").T[volumes]

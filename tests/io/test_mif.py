@@ -203,10 +203,14 @@ def test_images_that_mrtrix_comes_with(tmp_path, name):
     same(tmp_path / "a.mif")
 
 
+@pytest.mark.nightly
 @needs_mrtrix
 @needs_crop
 def test_a_real_series_and_its_streamlines(tmp_path):
-    """The tractogram from .mif is that of mrconvert's NIfTI, byte for byte."""
+    """The tractogram from .mif is that of mrconvert's NIfTI, byte for byte.
+
+    Nightly; by day, test_mif_runs.py tracks such files.
+    """
     strides = "-2,4,-3,1"
     mif, mask = tmp_path / "dwi.mif.gz", tmp_path / "mask.mif"
     # the file's directions are along the voxel axes; FSL has x flipped

@@ -103,7 +103,7 @@ REPORTS = [
 ]
 
 
-@pytest.mark.parametrize("report", few_by_day(REPORTS), ids=lambda report: report.number)
+@pytest.mark.parametrize("report", few_by_day(REPORTS, every=6), ids=lambda report: report.number)
 def test_a_report(report, tmp_path, run):
     report.replay(Scene(tmp_path, run))
 

@@ -2,6 +2,7 @@
 
 import ast
 
+from nights import BY_DAY, tried
 from places import ROOT
 from slow import SLOW
 
@@ -30,8 +31,19 @@ def test_no_test_imports_another():
         assert not imported(ast.parse(path.read_text(encoding="utf-8"))) & names, path
 
 
+def names_of(place: str) -> set[str]:
+    """The tests of a file as conftest.py names it."""
+    folder, _, name = f"/{place}".rpartition("/")
+    return named_in(ast.parse((TESTS / folder.lstrip("/") / f"test_{name}.py").read_text(encoding="utf-8")))
+
+
 def test_slow_tests_exist():
     for place, names in SLOW.items():
-        folder, _, name = f"/{place}".rpartition("/")
-        path = TESTS / folder.lstrip("/") / f"test_{name}.py"
-        assert set(names) <= named_in(ast.parse(path.read_text(encoding="utf-8"))), path
+        assert set(names) <= names_of(place), place
+
+
+def test_the_day_has_a_case_of_each_test():
+    """Of those whose cases are listed by day, as far as their files are collected beside this one."""
+    for place, names in BY_DAY.items():
+        assert set(names) <= names_of(place), place
+    assert not [name for name, by_day in tried.items() if not by_day]

@@ -96,7 +96,9 @@ def left_in(folder):
     return {path.name for path in folder.iterdir()}
 
 
+@pytest.mark.nightly
 def test_killed_workers_change_no_byte(client, options, tmp_path_factory, tmp_path):
+    """Nightly: by day, test_several.py has killed workers, and the other tests the bytes of a cluster."""
     long, parts = options | {"nseeds": SEEDS}, max(8, 3 * KILLS)
     whole = ts.track(output=tmp_path_factory.mktemp("long") / "a.trx", **long)
     watcher = Progress()

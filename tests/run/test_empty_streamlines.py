@@ -198,7 +198,9 @@ def phantom(tmp_path_factory):
     return folder, call, np.array([len(line) for line in lines] + [0])
 
 
+@pytest.mark.nightly
 def test_weights_are_those_of_tcksift2(phantom, monkeypatch):
+    """Nightly; by day, test_sift2.py compares weights with tcksift2."""
     folder, call, counts = phantom
     monkeypatch.chdir(folder)
     call("tcksift2 a.tck SIFT_phantom/fods.mif t.txt -nthreads 2")

@@ -108,9 +108,11 @@ def compare(path, folder, options=(), **ours):
     return fixels
 
 
+@pytest.mark.nightly
 @MRTRIX
 @pytest.mark.skipif(not PHANTOM.is_file(), reason="shared/data/mrtrix_sift_phantom is missing")
 def test_fixels_of_the_phantom_are_those_of_fod2fixel(tmp_path):
+    """Nightly; by day, those of an image on oblique axes."""
     compare(PHANTOM, tmp_path / "theirs")
 
 

@@ -136,9 +136,13 @@ def test_a_widget_without_ipyniivue_is_one_line(monkeypatch):
         niivue.widget(lambda: pytest.fail("the tractogram was read first"))
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
 def test_a_browser_shows_it_without_an_error(page, tmp_path):
-    """The switch of the density changes the picture; nothing is told to the console."""
+    """The switch of the density changes the picture; nothing is told to the console.
+
+    Nightly, since a browser without a GPU takes ten seconds.
+    """
     script = """
     {
       const gl = viewer.gl, w = gl.drawingBufferWidth, h = gl.drawingBufferHeight;

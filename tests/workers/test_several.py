@@ -301,7 +301,9 @@ class TestLosses:
         assert "goes on without it" in notes[1]
         several.close()
 
+    @pytest.mark.nightly
     def test_no_device_is_left(self, monkeypatch, prepared, notes):
+        """Nightly; by day, a command says it in a line."""
         several = self.plant(monkeypatch, prepared, notes, how="exit", number=2, always=True)
         with pytest.raises(LostDeviceError, match="no device is left"):
             list(several.track(SEEDS))

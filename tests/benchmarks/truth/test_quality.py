@@ -9,7 +9,6 @@ import sys
 import nibabel as nib
 import numpy as np
 import pytest
-from nights import at_night
 from places import DATA, ROOT
 from truth.fibercup import BUNDLES, ENDS, REACH, FiberCup
 from truth.means import means
@@ -50,15 +49,14 @@ def crossings(request, tmp_path_factory):
     return truth, folder
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
-    "way", ["det", *at_night("det-like-dipy", "dipy-det"), *(
-        pytest.param(f"mrtrix-{name}", marks=[needs_mrtrix, pytest.mark.nightly]) for name in ("msmt-ifod2",)
-    )],
+    "way", ["det", "det-like-dipy", "dipy-det", pytest.param("mrtrix-msmt-ifod2", marks=needs_mrtrix)]
 )
 def test_ways_follow_the_fibres(crossings, way):
     """Peaks are those of the bundles, so bases and axes are right, and most bundles are met.
 
-    Those of MRtrix3 nightly, whose responses and fits take long.
+    Nightly: by day, the script scores a way.
     """
     truth, folder = crossings
     chosen = ways()[way]

@@ -106,7 +106,9 @@ def test_seeds_in_a_mask(place, seeds, ours, tolerance):
     assert np.abs(mapped(call, "ours", "dwi.nii") - expected).max() <= tolerance
 
 
+@pytest.mark.nightly
 def test_seeds_at_the_interface(place, seeds):
+    """Nightly; by day, test_interface.py compares fewer seeds with those of tckgen."""
     _, call = place
     call("5tt2gmwmi SIFT_phantom/5tt.mif gmwmi.mif")
     assert seeds("--seed-gmwmi SIFT_phantom/5tt.mif --seed-image gmwmi.mif --nseeds 100000") == 100_000
@@ -133,7 +135,9 @@ def test_seeds_by_a_map(place, track):
     assert min(means) > 200
 
 
+@pytest.mark.nightly
 def test_ends_by_anatomy(place, track):
+    """Nightly, since it tracks long; by day, test_act5.py counts what tckgen accepts."""
     _, call = place
     done = track(f"{FOD} --dg ifod1 {ANATOMY} --select 5000 -o ours.tck")
     assert "5,000 streamlines" in done.out + done.err

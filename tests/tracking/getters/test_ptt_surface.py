@@ -139,7 +139,9 @@ class TestCommands:
         one_line(track(tmp_path / "a.trx", "--dg", "ptt", "--det-rule", "max"), 2, "--det-rule", "--dg det")
         assert not list(tmp_path.iterdir())
 
+    @pytest.mark.nightly
     def test_verify(self, run, head, tmp_path, monkeypatch):
+        """Nightly, since test_verify.py has the command by day."""
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
         monkeypatch.setattr(verifying, "variants", lambda *_: [Variant("cpu"), Variant("cpu", 23, 1)])
         kept = ("--mask", head.mask, "--nseeds", 60, "--min-separation-angle", 45, "--cache-dir", tmp_path / "cache")

@@ -127,11 +127,12 @@ def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     brain = head.folder / "everywhere.nii.gz"
     nib.save(nib.Nifti1Image(np.ones(nib.load(head.series[0]).shape[:3], np.float32), nib.load(head.series[0]).affine),
              brain)
-    unruled = ruled_track(head, None, dg=dg, stopping="binary", stop_mask=brain)
+    few = {} if dg == "prob" else {"nseeds": 70}
+    unruled = ruled_track(head, None, dg=dg, stopping="binary", stop_mask=brain, **few)
     free = halves(ts.Batch.concatenate(list(unruled.batches)))
     result = ruled_run
     if dg != "prob":
-        result = ruled_track(head, image, dg=dg)
+        result = ruled_track(head, image, dg=dg, **few)
     grown = halves(ts.Batch.concatenate(list(result.batches)))
     compared, reasons = 0, []
     for key, (points, reason) in free.items():

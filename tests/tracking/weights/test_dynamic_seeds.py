@@ -51,8 +51,10 @@ def density_of(path, fixels):
     return units * (fixels.masks * fixels.fibres).sum() / (fixels.masks * units).sum()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("way", ["fixels", *at_night("five tissues")])
 def test_densities_come_as_near_to_fibres_as_those_of_tckgen(place, way, monkeypatch):
+    """Nightly, since it tracks long; by day, both bundles become as dense."""
     folder, call = place
     monkeypatch.chdir(folder)
     act = WAYS[way].get("act")

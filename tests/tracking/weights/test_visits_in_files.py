@@ -73,9 +73,15 @@ def compute(arch, left=20_000):
     return {"coefficients": weights.coefficients}
 
 
+@pytest.fixture(scope="module")
+def without_a_limit():
+    """The weights that the CPU computes."""
+    return compute("cpu", left=None)
+
+
 @pytest.mark.parametrize("arch", [arch for arch in ARCHS if arch != "cpu"])
-def test_devices_weigh_alike_under_a_limit(arch, tmp_path):
-    assert_same_bits(__file__, arch, tmp_path, compute("cpu", left=None))
+def test_devices_weigh_alike_under_a_limit(arch, tmp_path, without_a_limit):
+    assert_same_bits(__file__, arch, tmp_path, without_a_limit)
 
 
 # ---------------------------------------------------------------------------------------------------------- the memory
