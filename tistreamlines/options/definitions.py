@@ -120,28 +120,18 @@ def absent(name: str) -> str:
 
 def kind(name: str) -> str:
     """Return the type of an option: 'flag', 'path', 'word', 'int', 'float', 'text', 'list' of values, or 'pairs'."""
-    annotation = _type(name)
-    if annotation.startswith("OneOrMore[tuple["):
-        return "pairs"
-    if annotation == "str | float" or (annotation.startswith("str") and not options()[name].choices):
-        return "text"
-    if annotation.startswith("OneOrMore["):
-        return "list"
-    paths = ("PathLike", "ImageLike", "PointsLike", "TableLike")
-    words = {"bool": "flag", "str": "word"} | dict.fromkeys(paths, "path")
-    first = annotation.split(" ")[0]
-    return words.get(first, first)
+    return _kinds_of(_classes(), tuple(SOURCES))[name]
 
 
 def sources_of(name: str, value: object) -> object:
     """Make arrays and images path-like, and a tuple of the values of an option that can be given several times."""
     points = _type(name).startswith("PointsLike")  # which may be given as lists
     wrap = partial(source_of, name, lists=points) if name in names_in_memory() else (lambda value: value)
-    if kind(name) == "pairs":
+    if (known := kind(name)) == "pairs":
         return tuple(
             (wrap(pair[0]), *pair[1:]) if isinstance(pair, list | tuple) and pair else pair for pair in pairs(value)
         )
-    return tuple(map(wrap, several(value))) if kind(name) == "list" else wrap(value)
+    return tuple(map(wrap, several(value))) if known == "list" else wrap(value)
 
 
 def without_effect(name: str, chosen: PackageOptions) -> str:
@@ -195,6 +185,25 @@ def _fields_of(classes: tuple[type, ...]) -> dict[str, Field[object]]:
     for group in classes:
         known |= {field.name: field for field in fields(group) if field.name not in known}
     return known
+
+
+@cache
+def _kinds_of(classes: tuple[type, ...], sources: tuple[str, ...]) -> dict[str, str]:
+    return {name: _kind(_type(name), option) for name, option in _options_of(classes, sources).items()}
+
+
+def _kind(annotation: str, option: Option) -> str:
+    """Return the type of an option from its annotation."""
+    if annotation.startswith("OneOrMore[tuple["):
+        return "pairs"
+    if annotation == "str | float" or (annotation.startswith("str") and not option.choices):
+        return "text"
+    if annotation.startswith("OneOrMore["):
+        return "list"
+    paths = ("PathLike", "ImageLike", "PointsLike", "TableLike")
+    words = {"bool": "flag", "str": "word"} | dict.fromkeys(paths, "path")
+    first = annotation.split(" ")[0]
+    return words.get(first, first)
 
 
 @cache
