@@ -159,7 +159,9 @@ class TestRegions:
             scene.lines("deterministic_tracking", includes=scene.mask)
 
 
+@pytest.mark.nightly
 def test_several_devices_give_the_streamlines_of_one(scene, monkeypatch):
+    """Nightly; by day, test_several.py compares them."""
     single = scene.lines("probabilistic_tracking", max_angle=35)
     monkeypatch.setattr(growing, "devices_of", lambda _: [choose("cpu")] * 2)
     two = scene.lines("probabilistic_tracking", max_angle=35, devices="0,1")

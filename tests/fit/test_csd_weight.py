@@ -152,8 +152,10 @@ def demo():
 SERIES = [demo, pytest.param(crop_of_sherbrooke, marks=[needs_crop, pytest.mark.nightly])]
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("series", SERIES)
 def test_the_order_of_the_axes_does_not_matter(series):
+    """Nightly; by day, the order of the voxels."""
     data, gtab, mask = series()
     response, _ = csd_response(data, gtab, mask, 0.6)
     expected = choose_weight(data, gtab, mask, response)

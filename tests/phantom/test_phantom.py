@@ -110,7 +110,9 @@ def test_tissues_fill_the_head(phantom):
     assert np.allclose(fluid, fluid[::-1], atol=1e-6)
 
 
+@pytest.mark.nightly
 def test_act_ends_streamlines_at_the_cortex(phantom, tmp_path):
+    """Nightly, since a whole phantom is fitted; by day, test_cropping.py has ends at the cortex."""
     series = save_phantom(phantom, tmp_path)
     tissues = {f"pve_{name}": tmp_path / f"pve_{name}.nii.gz" for name in phantom.tissues}
     result = ts.track(

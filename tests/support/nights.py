@@ -17,6 +17,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         # SwiftShader and subgroups of another size run in other tests by day
         "test_devices_give_the_cpus_bits": ("lavapipe-*", "lavapipe of 128*", "vulkan-*", "cuda-*", "metal-*", "amd*"),
     },
+    "backends/interpreted": {"test_getters_give_the_cpus_bits": ("boot", "det")},
     "backends/lost": {"test_one_line_and_nothing_left": ("30",)},
     "backends/trial": {"test_the_users_choice_of_a_vulkan_device_is_heeded": ("0",)},
     "cli/signals": {
@@ -24,12 +25,17 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_while_the_file_is_finished": ("a.trx-2",),
     },
     "dipy/dipy": {
+        "TestLocalTracking::test_random_streamlines_agree": ("PTT*",),
         "TestFunctions::test_deterministic_streamlines_are_dipys": ("True-det*", "False-*"),
         "TestFunctions::test_parallel_transport_agrees": ("False",),
         "TestParticles::test_particle_filtering_agrees": ("cmc",),
         "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large": ("1", "1000000"),
     },
     "dipy/more": {"TestPeaks::test_deterministic_streamlines_are_dipys": ("default",)},
+    "fit/csd_shells": {"test_shells_up_to_that_of_models": ("directions[024]-*",)},
+    "fit/frames": {
+        "test_gradients_come_to_the_voxel_axes": ("fsl-PIR", "voxel-oblique", "fsl-LAS", "fsl-oblique", "voxel-RAS"),
+    },
     "fit/lobes": {"test_lobes_are_those_of_a_plain_watershed": ("0.6",)},
     "fit/shells": {
         "test_models_are_fitted_to_the_higher_shell": ("options[03]",),
@@ -41,6 +47,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_headers_without_an_end": ("*END*", "*x00*"),
     },
     "io/cache": {"test_every_array_is_as_long_as_the_kernels_take_it_for": ("ptt", "det", "boot*")},
+    "io/drafts": {"test_a_folder_of_another_user": ("63-0-*", "2-0-sticky", "18-54321-group", "63-54321-everyone")},
     "io/full_disk": {"test_a_map_without_its_record": ("True",)},
     "io/mif": {
         "test_every_type_and_scaling": ("Int8", "Int16BE", "UInt64LE"),
@@ -50,13 +57,17 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_maps_and_masks": ("mask", "stop_map", "include"), "test_orientations": ("sh", "peaks"),
         "test_tissues": ("act",),
     },
+    "io/peak_lobes": {"test_peaks_that_differ_are_followed": ("det",)},
     "io/picture": {"test_direction_gives_the_colour_and_the_side_of_the_page": ("1-*",)},
+    "io/stored_image": {
+        "test_every_type_byte_order_and_scaling": ("1->-*", "4000-<-f8", "4194304-<-i8", "4194304->-u2"),
+    },
     "kernels/orientation/peaks": {"test_peaks_are_dipys": ("0.05-*-default", "0.25-*-full", "0.8-*")},
     "linker/store": {"test_taichi_runs_where_nothing_can_be_written": ("True",)},
     "plugins": {"test_a_plugin_that_raises": ("write-ValueError*", "add-*")},
     "run/anatomical_parts": {"test_they_make_the_file_of_one_run": ("ifod2",)},
     "run/api_memory": {
-        "TestSameBits::test_orientations": ("seeds-sh-*", "seed_mask-odf-*", "seed_mask-pmf-*", "seeds-peaks-*"),
+        "TestSameBits::test_orientations": ("seeds-sh-*", "seed_mask-odf-*", "seeds-peaks-more3"),
         "TestSameBits::test_series": ("arrays", "image", "gtab"),
     },
     "run/api_objects": {
@@ -64,14 +75,18 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "run/contents": {
         "test_every_nth_point_from_the_seed": ("5",),
-        "test_parts_pieces_and_saved_results_have_the_same_bytes": ("more[02]",),
+        "test_parts_pieces_and_saved_results_have_the_same_bytes": ("more2",),
     },
     "run/density_runs": {"test_kinds_and_ends_of_runs_and_parts": ("direction", "mean-length")},
     "run/empty_streamlines": {
+        "test_they_keep_their_places": (".trx-end",),
         "test_nothing_but_empty_streamlines": (".tck",),
         "test_their_weights_count_for_nothing": ("sample", "count"),
     },
-    "run/fixels": {"test_fixels_are_those_of_fod2fixel": ("options[12]-*",)},
+    "run/fixels": {
+        "test_fixels_are_those_of_fod2fixel": ("options[12]-*",),
+        "test_mrtrix_reads_the_folder": ("mif", "nii.gz"),
+    },
     "run/fods": {
         "test_every_basis_has_the_same_amplitudes": ("descoteaux07_legacy", "tournier07"),
         "test_mrtrix_finds_the_same_directions": ("*-.mif-*",),
@@ -88,8 +103,8 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "run/progress": {"test_a_log_gets_a_line_a_minute": ("Bar",)},
     "run/record": {
         "TestRecords::test_odd_values": (
-            "inputs-True", "inputs.peaks-False", "part.number-True", "piece-False", "result-True", "made_by-False",
-            "result.seeds-False", "result.seconds*-True",
+            "inputs-False", "inputs.peaks-True", "part.number-True", "piece-False", "result-False", "made_by-False",
+            "result.seeds-False", "result.seconds*-False",
         ),
     },
     "run/report_runs": {"test_directions_of_tckgens_algorithms_are_the_peaks_of_the_fods": ("ifod2",)},
@@ -99,18 +114,26 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_its_own_outputs_are_replaced": ("True",),
     },
     "run/spec": {
+        "test_orientations": ("*pft*", "*backtrack*", "ifod1-*", "sd_stream*", "prob-peaks*"),
         "test_a_series": ("{}", "*'closest'*", "*'csa'*", "*'sh_order'*", "*'ptt'*", "*'ifod2'*", "*boot_rule*"),
     },
+    "space/cones": {"test_a_cone_has_the_vertices_within_the_angle": ("5.0-*", "90.0-default-*", "61.0-small-*")},
     "tracking/convergence": {
         "test_deterministic_errors_are_of_the_first_order": ("helix",),
         "test_shorter_steps_of_parallel_transport_stay_closer": ("helix",),
     },
     "tracking/getters/asymmetric": {"TestProb::test_the_kernels_are_told": ("sphere[12]*",)},
+    "tracking/getters/boot": {"test_plain_coefficients_are_dipys": ("150-8-*", "64-6-csa", "150-4-opdt", "64-2-*")},
+    "tracking/getters/det": {"test_directions_are_dipys": ("sh-closest", "pmf-max", "sampled-*")},
     "tracking/getters/ifod": {"test_streamlines_are_those_of_tckgen_but_for_chance": ("ifod2",)},
     "tracking/getters/mrtrix_tckgen": {
         "test_counts_and_lengths_without_a_mask_and_with_one": ("ifod2-*", "sd_stream-*"),
     },
     "tracking/getters/prob": {
+        "test_the_same_is_drawn_as_where_all_that_counts_is_known": ("0.02-20.0-*", "0.3-50.0-sh"),
+        "test_the_cone_alone_tells_which_samples_count": (
+            "pmf-0.1-10*", "sh-0.7-30*", "asymmetric-0.1-30*", "sampled-0.7-10*",
+        ),
         "test_draws_follow_the_pmf": ("numba32-*", "python-pmf-*", "python-sampled-*"),
         "test_initial_directions_are_dipys": ("pmf-options0", "sh-options1", "sampled-*", "asymmetric-options0"),
     },
@@ -118,12 +141,13 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_steps_follow_dipys_law": ("2",), "test_the_nearest_vertex_is_dipys": ("default-1", "full-0", "small-1"),
     },
     "tracking/getters/samples": {
+        "test_the_getter_takes_the_steps_of_the_oracle": ("default", "random*", "use_f*"),
         "test_small_fractions_do_not_count": ("getter-*", "oracle-0.009-*"),
         "test_use_f_stops_with_a_probability_of_one_minus_f": ("getter-*", "oracle-0.5"),
     },
     "tracking/growth/overlap": {
         "test_no_seed_is_lost_where_the_device_has_no_memory": (
-            "start-False", "advance-True", "pack-False", "enlist-True",
+            "start-False", "pack-True", "enlist-True",
         ),
         "test_products_are_the_same": ("7-False-True", "7-True-False", "50-*"),
         "test_streamlines_are_the_same": (
@@ -132,11 +156,12 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "tracking/growth/pace": {"test_launches_are_short_on_any_device": ("1000*", "40000*")},
-    "tracking/parity": {"test_the_whole_is_dipys_local_tracking": ("det-*", "prob-*")},  # dipy/dipy has boot and ptt
+    "tracking/parity": {"test_the_whole_is_dipys_local_tracking": ("det-*",)},  # dipy/dipy has the others
     "tracking/products/device_density": {
         "test_runs_along_peaks": ("more[01]",), "test_steps_along_vertices_and_with_a_frame": ("ptt",),
     },
-    "tracking/products/mrtrix_commands": {"test_tckmap": ("*tdi_color*", "*tdi_vox1*")},
+    "tracking/products/labels": {"test_labels_that_are_accepted": ("rounded", "whole", "slope and*", "an axis*")},
+    "tracking/products/mrtrix_commands": {"test_tckmap": ("*tdi_color*",)},
     "tracking/recovery/backtracking": {
         "test_more_streamlines_end_validly": ("ptt",), "test_with_the_rules_of_dipy": ("act",),
         "test_what_counts_on_the_device_is_where_the_points_are": ("ifod2",),
@@ -146,6 +171,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_streamlines_are_dipys": ("act",),
     },
     "tracking/seeding/directed": {"test_ifod_begins_in_a_cone_around_them": ("ifod2",)},
+    "tracking/seeding/interface": {"test_tckgen_spreads_seeds_alike": ("hard",)},
     "tracking/seeding/seed_grids": {"test_another_order_of_axes_changes_nothing": ("order2",)},
     "tracking/seeding/seeding": {
         "TestRuns::test_threads_and_chunks_change_nothing": ("det-map", "det-grid", "prob-*", "boot-*"),
@@ -168,22 +194,26 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_truncated_streamlines_have_what_the_forward_half_leaves": ("prob-*",),
     },
     "tracking/stopping/act5": {
-        "test_as_many_are_accepted_as_by_tckgen": ("ifod1-*", "sd_stream-*"),
+        "test_as_many_are_accepted_as_by_tckgen": ("ifod1-*",),
         "test_chunks_and_threads_do_not_matter": ("recovered",),
     },
     "tracking/stopping/alignment": {"test_a_phantoms_series": ("boot",)},
     "tracking/stopping/anatomy": {"test_valid_ends_are_what_is_kept": ("act", "binary")},
     "tracking/stopping/cropping": {"test_ends_in_the_cortex_lie_at_its_interface": ("ptt",)},
+    "tracking/stopping/stopping_seam": {
+        "test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not": ("numba32-1-*", "python-3-*", "numba64-3-*"),
+        "test_no_rule_ends_a_streamline_at_its_seed": ("numba32-*", "python-0"),
+    },
     "tracking/stopping/tissues": {"test_a_run_without_a_series_warns": ("act",)},
     "tracking/tables/rows": {
         "test_rows_that_no_step_reads_and_chunks_and_threads_change_nothing": (
-            "*prob*act*", "*bedpostx*", "*boot*pft*", "*ptt*", "*ifod2*", "*det*",
+            "*prob*act*", "*bedpostx*pft*", "*ptt*", "*ifod2*", "*det*",
         ),
     },
     "tracking/weights/odd_weights": {"test_sums_scale_with_the_weights": ("-96", "60")},
     "tracking/weights/sift2": {"test_weights_are_those_of_tcksift2": ("grey matter",)},
     "tracking/weights/visits_in_files": {
-        "test_a_limit_does_not_change_the_weights": ("1-1-8000-*", "2-9-28000-*", "1-40-60000-*"),
+        "test_a_limit_does_not_change_the_weights": ("1-1-8000-*", "2-9-28000-*"),
     },
     "tracking/weights/weighted": {
         "test_a_weight_counts_as_so_many_streamlines": ("sample", "mean-length", "ends"),
