@@ -19,7 +19,7 @@ from ...io.drafts import completed
 from ...io.tables import write_numbers
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
-from ..products.batch_work import Backlog
+from ..products.batch_work import Backlog, thread_count
 from ..products.files import WeightProduct
 from .fixels import FixelRules, Fixels, fixels_of
 from .fods import Fods, option_fods
@@ -28,7 +28,6 @@ from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
 from .visit_memory import VisitList, VisitMemory
 from .visits import Visitor
 
-WAITING = 1  # batches whose visits are being found when another one comes
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (
     "Iteration", "Cost_data", "Cost_reg_tik", "Cost_reg_tv", "Cost_reg", "Cost_total", "Streamlines", "Fixels_excluded",
@@ -66,7 +65,8 @@ class Sift2Weights(WeightProduct):
         ((self._fod, _),) = options.sift2
         self.watch: Watch = lambda *_: None
         self._parts: list[VisitList] = []
-        self._backlog, self._count = Backlog("visits", 1, WAITING, self._parts.extend), 0
+        workers = thread_count(threads)
+        self._backlog, self._count = Backlog("visits", workers, max(1, workers - 1), self._parts.extend), 0
         self.value: Weights | None = None
 
     def follow(self, followed: object, progress: Callable[[float], object] = lambda _: None) -> None:

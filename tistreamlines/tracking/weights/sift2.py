@@ -159,8 +159,11 @@ class _FixelDensities:
         first = self.first * self.scale
         part = np.where(self.excluded | (first == 0), 0.0, self.masks / np.where(first > 0, first, 1.0))
         masks = np.where(self.excluded, -self.masks, self.masks)
-        rows = [self.density - self.fibres, first, part, masks, self.mean, np.exp(self.mean)]
-        return np.stack(rows, axis=1).astype(np.float32)
+        columns = self.density - self.fibres, first, part, masks, self.mean, np.exp(self.mean)
+        rows = np.empty((len(first), len(columns)), np.float32)
+        for number, column in enumerate(columns):
+            rows[:, number] = column
+        return rows
 
 
 def sift2(

@@ -70,8 +70,8 @@ class VisitFile:
             left = np.ascontiguousarray(words, np.int32).view(np.uint8).data
             while left:
                 left = left[self._file.write(left) :]
-        self._count += len(words)
-        return StoredWords(self, self._count - len(words), len(words))
+            self._count += len(words)
+            return StoredWords(self, self._count - len(words), len(words))
 
     def read(self, first: int, out: Array) -> None:
         """Read as many words as ``out`` has, from number ``first`` on; several threads may do so at once."""
@@ -243,10 +243,13 @@ class VisitMemory:
         self._file = VisitFile(beside)
         self._lanes = self._words = self._held = 0  # bytes are held, in the host's memory
         self._deepest = 0  # words of the team with most visits
+        self._keeping = Lock()
         self.shares()
 
     def keep(self, part: VisitList) -> VisitList:
         """Take visits into account as they come; return them, in the file if memory has no room for them.
+
+        Several threads may do so at once.
 
         Raises
         ------
@@ -257,13 +260,17 @@ class VisitMemory:
         """
         if self._limit is None:
             return part
+        with self._keeping:
+            return self._kept(part, self._limit)
+
+    def _kept(self, part: VisitList, limit: int) -> VisitList:
         words = in_memory(part.words)
         self._lanes += len(part.order)
         self._words += len(words)
         self._deepest = max(self._deepest, LANES * int(part.depth.max(initial=0)))
         self.shares()
         self._held += part.order.nbytes + part.begin.nbytes + part.depth.nbytes
-        if self._held + words.nbytes > self._limit // WHILE_THEY_COME:
+        if self._held + words.nbytes > limit // WHILE_THEY_COME:
             return replace(part, words=self._file.put(words))
         self._held += words.nbytes
         return part

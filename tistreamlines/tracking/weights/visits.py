@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
+from threading import Lock
 
 import numpy as np
 
@@ -30,7 +31,7 @@ LONGEST = 128  # voxels that a step may be long: time and memory grow with the s
 ROUNDED = 1e-3  # part of a step by which files round it
 MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
 USUAL_PARTS = 50  # for which a lane has room at first
-TOGETHER = 2**20  # points whose visits are found in a launch
+TOGETHER, ON_GPU = 2**20, 2**24  # points whose visits are found in a launch: a warp of a GPU follows 32 streamlines
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
 
@@ -148,14 +149,19 @@ class Visitor:
                              "check the voxel sizes in their header")
         self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
+        self._together = TOGETHER if device.on_host else ON_GPU
+        self._turn = Lock()
         grid, sizes = table.record()
         self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
 
     def parts(self, batch: Batch) -> list[VisitList]:
-        """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out."""
-        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // TOGETHER, append=-1)) + 1
+        """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out.
+
+        Several threads may do so at once; they take turns with the device.
+        """
+        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // self._together, append=-1)) + 1
         begins = [0, *cuts.tolist()]
         return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
@@ -171,14 +177,15 @@ class Visitor:
         starts = np.zeros(teams * LANES, np.int32)
         starts[: len(order)] = offsets[order]
         paths: Arguments = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
-        arguments = self._values | on_device(self._program, paths)
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
-        while True:
-            begin, words, visited = self._visit(depth, arguments)
-            most = visited.reshape(teams, LANES).max(axis=1)
-            if (most <= depth).all():
-                break
-            depth = np.maximum(depth, most)
+        with self._turn:
+            arguments = self._values | on_device(self._program, paths)
+            while True:
+                begin, words, visited = self._visit(depth, arguments)
+                most = visited.reshape(teams, LANES).max(axis=1)
+                if (most <= depth).all():
+                    break
+                depth = np.maximum(depth, most)
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trim(lanes, begin, words, visited.reshape(teams, LANES), most)
 
@@ -191,7 +198,7 @@ class Visitor:
             words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
         )
         program.run(visit_fixels.__name__, len(depth), arguments | spread("slots", slots))
-        return begin, program.host(slots.words, total), program.host(slots.visited, LANES * len(depth))
+        return begin, program.later(slots.words, total).wait(), program.host(slots.visited, LANES * len(depth))
 
 
 def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:

@@ -95,7 +95,8 @@ class Sums(Density):
         self._backlog.wait()
         self._know(weights)
         while self._held:
-            self._weigh(*self._held.pop())
+            self._backlog.submit(self._weigh, *self._held.pop())
+        self._backlog.wait()
 
     def _know(self, weights: Array) -> None:
         """Choose units in which sums of all weights have room; streamlines beyond them have a weight of 0."""
