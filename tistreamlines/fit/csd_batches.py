@@ -149,13 +149,11 @@ class Batches:
 
 def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
     """Lay the equations out for the kernel."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
     n = layout.coefficients
     try:
         normal = _regular(system.normal)
-        unconstrained = cho_solve(cho_factor(normal), system.design.T)  # from signals to coefficients
-    except LinAlgError as error:
+        unconstrained = np.linalg.solve(normal, system.design.T)  # from signals to coefficients
+    except np.linalg.LinAlgError as error:
         order = order_of(n)
         raise InputError(f"the gradients do not determine coefficients of order {order}: {lower(order)}") from error
     # position 32 k + l of a table of directions has the k-th direction of lane l
@@ -169,12 +167,19 @@ def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
 
 
 def _regular(normal: Array) -> Array:
-    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise."""
-    from scipy.linalg import get_lapack_funcs
+    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise.
 
-    (factorise,) = get_lapack_funcs(("potrf",), (normal,))
-    _, info = factorise(normal, lower=False, clean=False)
-    return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If it has none with the ridge.
+    """
+    try:
+        np.linalg.cholesky(normal)
+    except np.linalg.LinAlgError:
+        normal = normal + RIDGE * np.eye(len(normal))
+        np.linalg.cholesky(normal)
+    return normal
 
 
 def lower(order: int) -> str:
