@@ -22,5 +22,16 @@ def test_the_gpu_of_this_process_fits(monkeypatch, changed, options, arch):
     assert setup.arch_of_fits(Parameters.given({"dg": "prob", "arch": "cuda", **options})) == arch
 
 
+@pytest.mark.skipif(not drives("cuda"), reason="a fork of Taichi runs CUDA")
+@pytest.mark.parametrize(
+    ("changed", "arch"), [({}, "cuda"), ({"name": "another GPU"}, "cpu"), ({"float64": False}, "cpu")]
+)
+def test_cuda_fits_on_the_gpu_that_vulkan_tracks_on(monkeypatch, changed, arch):
+    gpu = replace(choose("cpu"), arch="vulkan")
+    monkeypatch.setattr(setup, "choose", lambda _: gpu)
+    monkeypatch.setattr(setup, "numbered_devices", lambda _: [replace(gpu, **{"arch": "cuda", **changed})])
+    assert setup.arch_of_fits(Parameters.given({"dg": "prob", "arch": "vulkan"})) == arch
+
+
 def test_the_cpu_fits_where_it_tracks():
     assert setup.arch_of_fits(Parameters.given({"dg": "prob", "arch": "cpu"})) == "cpu"

@@ -14,7 +14,7 @@ from ..devices import CPU, Device, choose
 from ..errors import InputError
 from ..linker.host_arrays import flattened, padded
 from ..linker.lang import LANES
-from ..linker.parts import Source
+from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.harmonics import order_of
 from ..space.sphere import round_up
@@ -60,6 +60,17 @@ class Pace:
         return cls(1 << 16, 1 << 15, 4, solutions)
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rows(Part):
+    """The constant of the kernel: how many rows have sums that grow together."""
+
+    abreast: int
+
+
+# a GPU reads each column once for four rows; a CPU has too few registers for their sums
+ON_HOST, ON_GPU = Rows(abreast=1), Rows(abreast=4)
+
+
 def layout_of(system: System, run: int, *, in_team: bool) -> kernels.Layout:
     """Return the layout of equations; ``in_team``: whether matrix and factor lie in team memory in any case."""
     (volumes, n), directions = system.design.shape, len(system.positivity)
@@ -82,7 +93,7 @@ def scratch_of(layout: kernels.Layout) -> dict[str, tuple[str, int]]:
 
 def begin_compiling() -> None:
     """Begin to compile the CPU's kernel of CSD, if it is not in the cache, beside other work."""
-    open_program(choose(CPU), Source([kernels.fit_run]), threads=1, bits=64)
+    open_program(choose(CPU), Source([kernels.fit_run], [ON_HOST]), threads=1, bits=64)
 
 
 class Batches:
@@ -106,7 +117,8 @@ class Batches:
         self._solutions = solutions
         pace = self._pace = Pace.of(device, solutions, system.design.shape[1])
         layout = self._layout = layout_of(system, pace.run, in_team=device.on_host)
-        tables, source = equations_of(system, layout), Source([kernels.fit_run], scratch=scratch_of(layout))
+        rows = ON_HOST if device.on_host else ON_GPU
+        tables, source = equations_of(system, layout), Source([kernels.fit_run], [rows], scratch_of(layout))
         self._program = program = open_program(device, source, threads=threads, bits=64)
         self.voxels = min(pace.batch, max(voxels, 1))
         runs = -(-min(pace.launch, self.voxels) // pace.run)
@@ -137,13 +149,11 @@ class Batches:
 
 def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
     """Lay the equations out for the kernel."""
-    from scipy.linalg import LinAlgError, cho_factor, cho_solve
-
     n = layout.coefficients
     try:
         normal = _regular(system.normal)
-        unconstrained = cho_solve(cho_factor(normal), system.design.T)  # from signals to coefficients
-    except LinAlgError as error:
+        unconstrained = np.linalg.solve(normal, system.design.T)  # from signals to coefficients
+    except np.linalg.LinAlgError as error:
         order = order_of(n)
         raise InputError(f"the gradients do not determine coefficients of order {order}: {lower(order)}") from error
     # position 32 k + l of a table of directions has the k-th direction of lane l
@@ -157,12 +167,19 @@ def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
 
 
 def _regular(normal: Array) -> Array:
-    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise."""
-    from scipy.linalg import get_lapack_funcs
+    """Return X'X (n, n), with DIPY's small ridge if it has no Cholesky factor otherwise.
 
-    (factorise,) = get_lapack_funcs(("potrf",), (normal,))
-    _, info = factorise(normal, lower=False, clean=False)
-    return normal + RIDGE * np.eye(len(normal)) if info > 0 else normal
+    Raises
+    ------
+    numpy.linalg.LinAlgError
+        If it has none with the ridge.
+    """
+    try:
+        np.linalg.cholesky(normal)
+    except np.linalg.LinAlgError:
+        normal = normal + RIDGE * np.eye(len(normal))
+        np.linalg.cholesky(normal)
+    return normal
 
 
 def lower(order: int) -> str:

@@ -15,6 +15,7 @@ Reals have 64 bits. One compiled kernel serves all orders and numbers of volumes
 from ..linker.lang import *
 from ..linker.wide_maths import divide, square_root
 
+ABREAST = Constant("rows of a block whose sums grow together, 1 or 4")
 TOGETHER = 32  # directions whose rows a processor's first cache holds; fits are 1.06 times as fast as with all
 CONVERGED, UNFINISHED, SINGULAR = 0, 1, 2
 
@@ -71,6 +72,15 @@ class Working(Record):
     @staticmethod
     def sizes(part):
         return dict.fromkeys(("z", "x"), part.size) | {"listed": 32 * part.groups, "count": 1}
+
+
+class Sums(Record):
+    """Local variables: sums of a chunk of ``ABREAST`` rows in a row."""
+
+    first: real
+    second: real
+    third: real
+    fourth: real
 
 
 @func
@@ -139,40 +149,84 @@ def set_matrix(home: i32, layout: Layout, work: Working, normal: Reals, matrix: 
                 put(matrix, home + place, where(column == layout.coefficients, moment, at(normal, place)))
 
 
+@stage
+def begin_sums(sums: Sums, place: i32, step: i32, matrix: Reals):
+    """Begin with the rows of a matrix, which are ``step`` apart."""
+    sums.first = at(matrix, place)
+    if ABREAST == 4:
+        sums.second = at(matrix, place + step)
+        sums.third = at(matrix, place + 2 * step)
+        sums.fourth = at(matrix, place + 3 * step)
+
+
+@stage
+def add_products(sums: Sums, sign: real, place: i32, chunk: real, table: Reals):
+    """Add ``sign`` times the products of a chunk and of the table's elements from ``place`` on, one for each row."""
+    sums.first = sums.first + (sign * table[place]) * chunk
+    if ABREAST == 4:
+        sums.second = sums.second + (sign * table[place + 1]) * chunk
+        sums.third = sums.third + (sign * table[place + 2]) * chunk
+        sums.fourth = sums.fourth + (sign * table[place + 3]) * chunk
+
+
+@stage
+def subtract_products(sums: Sums, place: i32, chunk: real, table: Reals):
+    """Do the same with a sign of -1, without a multiplication."""
+    sums.first = sums.first - table[place] * chunk
+    if ABREAST == 4:
+        sums.second = sums.second - table[place + 1] * chunk
+        sums.third = sums.third - table[place + 2] * chunk
+        sums.fourth = sums.fourth - table[place + 3] * chunk
+
+
+@stage
+def keep_sums(sums: Sums, place: i32, step: i32, matrix: Reals):
+    """Write the sums as rows of a matrix, which are ``step`` apart."""
+    put(matrix, place, sums.first)
+    if ABREAST == 4:
+        put(matrix, place + step, sums.second)
+        put(matrix, place + 2 * step, sums.third)
+        put(matrix, place + 3 * step, sums.fourth)
+
+
 @func
 def add_squares(sign: real, marks: i32, home: i32, layout: Layout, work: Working, table: Reals, matrix: Reals):
     """Add ``sign`` times t t' to the matrix, for the row t of each marked direction."""
     collect(work.listed, work.count, marks, 32 * layout.groups)
     barrier()
     listed = i32(work.count[0])
+    sums = Sums()
     for part in range((listed + TOGETHER - 1) // TOGETHER):
         begin = TOGETHER * part
         for block in range(layout.blocks):
-            chunks = chunks_of(block, layout)
-            for row in range(4):
-                for h in range(chunks):
-                    place = home + first_of(block, layout) + 32 * (chunks * row + h)
-                    total = at(matrix, place)
+            step = 32 * chunks_of(block, layout)
+            for turn in range(4 // ABREAST):
+                row = ABREAST * turn
+                for h in range(chunks_of(block, layout)):
+                    place = home + first_of(block, layout) + step * row + 32 * h
+                    begin_sums(sums, place, step, matrix)
                     for number in range(minimum(TOGETHER, listed - begin)):
                         t = layout.width * i32(work.listed[begin + number]) + 4 * block
-                        total = total + (sign * table[t + row]) * at(table, t + 32 * h)
-                    put(matrix, place, total)
+                        add_products(sums, sign, t + row, at(table, t + 32 * h), table)
+                    keep_sums(sums, place, step, matrix)
     barrier()
 
 
 @func
 def reduce_block(block: i32, place: i32, home: i32, layout: Layout, matrix: Reals, factor: Reals):
     """Subtract the products of all rows before a block of the factor from those of the matrix, which become its rows."""
-    chunks = chunks_of(block, layout)
-    for row in range(4):
-        for h in range(chunks):
-            begin = first_of(block, layout) + 32 * (chunks * row + h)
-            total = at(matrix, place + begin)
+    sums = Sums()
+    step = 32 * chunks_of(block, layout)
+    for turn in range(4 // ABREAST):
+        row = ABREAST * turn
+        for h in range(chunks_of(block, layout)):
+            begin = first_of(block, layout) + step * row + 32 * h
+            begin_sums(sums, place + begin, step, matrix)
             for earlier in range(block):
                 for part in unrolled(4):
                     u = home + place_of(4 * earlier + part, 4 * block, layout)
-                    total = total - factor[u + row] * at(factor, u + 32 * h)
-            put(factor, home + begin, total)
+                    subtract_products(sums, u + row, at(factor, u + 32 * h), factor)
+            keep_sums(sums, home + begin, step, factor)
     barrier()
 
 

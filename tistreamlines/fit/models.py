@@ -355,9 +355,10 @@ MODELS = {
 }
 
 
-def import_harmonics() -> None:
-    """Import DIPY's harmonics, which takes a tenth of a second."""
-    import dipy.reconst.shm  # noqa: F401
+def import_model(model: str | None) -> None:
+    """Import DIPY's models if one of them is fitted, which takes a tenth of a second."""
+    if model in ("opdt", "csa"):
+        import dipy.reconst.shm  # noqa: F401
 
 
 def begin_compiling(model: str | None) -> None:

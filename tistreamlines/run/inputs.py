@@ -19,7 +19,7 @@ from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
 from ..fit.csd_shells import shells_of_csd
-from ..fit.models import ALL, MODELS, begin_compiling, import_harmonics
+from ..fit.models import ALL, MODELS, begin_compiling, import_model
 from ..io import ahead, gradients, images, nifti, placement, sidecar
 from ..io.in_memory import InMemory
 from ..option import flag, listed
@@ -247,7 +247,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         If an input is missing or damaged, or does not match the others.
     """
     if headers.dwi is not None:  # beside the reading of values, when the gradients are read by the same thread
-        thread_pool("gradients", 1).submit(import_harmonics)
+        thread_pool("gradients", 1).submit(import_model, parameters.model)
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
             thread_pool("kernels of fits", 1).submit(begin_compiling, parameters.model)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, parameters, log)

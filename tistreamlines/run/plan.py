@@ -6,6 +6,7 @@ Tables of an earlier run are read from the cache, if there is one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import cache as cached
 from functools import partial
@@ -14,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, Json
+from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..fit.fits import Fits
 from ..fit.models import BASIS, MODELS
@@ -200,17 +202,25 @@ def _prepare(
     log.begin("prepare")
 
     @cached
-    def anisotropy() -> npt.NDArray[np.float32]:
-        assert fits is not None
-        return fits.anisotropy()
-
-    @cached
     def coefficients() -> npt.NDArray[np.float32]:
         assert fits is not None and parameters.model is not None
         log.begin("fit")
         values = fits.coefficients(parameters.model, parameters)
         log.begin("prepare")
         return values
+
+    @cached
+    def anisotropy() -> npt.NDArray[np.float32]:
+        assert fits is not None
+        if cache is not None or not _fits_model(inputs, parameters):
+            return fits.anisotropy()
+        assert fits.mask is not None  # of which both fits have need
+        fa = thread_pool("anisotropy", 1).submit(fits.anisotropy)
+        try:
+            coefficients()  # meanwhile: a part of this is done by one thread or by a GPU
+        finally:
+            wait([fa])
+        return fa.result()
 
     sides = tuple(inputs.space.voxel_sizes.tolist())
     rule = STOPPING_RULES[parameters.stopping]
@@ -307,13 +317,18 @@ def _maps_of_fit(
     return dict.fromkeys(names, np.stack([fits.shares[tissue] for tissue in TISSUES], axis=-1))
 
 
+def _fits_model(inputs: Inputs, parameters: Parameters) -> bool:
+    """Return whether the method follows a model that is fitted to the series."""
+    return inputs.oriented is None and SIGNALS not in METHODS[parameters.dg].follows
+
+
 def _followed(
     inputs: Inputs, coefficients: Callable[[], npt.NDArray[np.float32]], parameters: Parameters
 ) -> Followed:
     """Return what the method follows: a given source, the signals, or coefficients (x, y, z, n) of a fitted model."""
     if inputs.oriented is not None:
         return SOURCES[parameters.source].follows(inputs.oriented, parameters)
-    if SIGNALS in METHODS[parameters.dg].follows:
+    if not _fits_model(inputs, parameters):
         assert inputs.dwi is not None
         return Signals(*on_shell(inputs.dwi.data, inputs.dwi.gtab, shell_of_models))
     return OrientationFunctions("sh", coefficients(), BASIS)

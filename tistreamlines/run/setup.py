@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from ..backends import fits_soon
-from ..devices import CPU, Device, choose, choose_several
+from ..devices import CPU, Device, choose, choose_several, numbered_devices
 from ..errors import ParameterError
 from ..helpers import may_start
 from ..options.parameters import Parameters
@@ -32,10 +32,17 @@ def devices_of(parameters: Parameters) -> list[Device]:
 
 
 def arch_of_fits(parameters: Parameters) -> str:
-    """Return the arch that fits models: that of the run if it begins soon in this process, else 'cpu'."""
+    """Return the arch that fits models: that of the run if it begins soon in this process, else 'cpu'.
+
+    Where Vulkan does not begin soon, CUDA may do so on the same GPU.
+    """
     first = choose(parameters.arch)
-    opens = devices_of(parameters) == [first] and not parameters.resume
-    return first.arch if opens and fits_soon(first) else CPU
+    if first.on_host or devices_of(parameters) != [first] or parameters.resume:
+        return CPU
+    if fits_soon(first):
+        return first.arch
+    others = [] if first.software else numbered_devices("cuda")[:1]
+    return next((other.arch for other in others if other.name == first.name and fits_soon(other)), CPU)
 
 
 def session_on(

@@ -14,7 +14,7 @@ tournier07_legacy     Im Y                 Re Y                 MRtrix 0.2; DIPY
 ====================  ===================  ===================  =====================================================
 
 No test of coefficients can identify the basis with certainty, so the user has to give it. All computations are in
-float64. DIPY is imported inside the function that needs it.
+float64.
 
 Kernels evaluate even harmonics as polynomials of x, y and z, without a table of samples. On the unit sphere the
 harmonics of even degree up to L span the same functions as the monomials ``x^p y^q z^r`` with p + q + r even and at
@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
+from collections.abc import Callable
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -39,6 +39,7 @@ from ..errors import ParameterError
 
 BLOCK = 1 << 16  # voxels per block
 WHOLE_TOLERANCE = 1e-12
+
 
 class Basis(NamedTuple):
     """A basis in DIPY's terms: the arguments ``basis_type``, ``legacy`` and ``full_basis`` of its functions."""
@@ -149,7 +150,7 @@ def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDAr
     Returns
     -------
     matrix : (n_vertices, n_coef) float64
-        From DIPY's ``real_sh_descoteaux`` or ``real_sh_tournier``.
+        The values of DIPY's ``real_sh_descoteaux`` or ``real_sh_tournier``, which takes 0.2 s to import.
 
     Raises
     ------
@@ -158,16 +159,54 @@ def sampling_matrix(vertices: npt.ArrayLike, order: int, basis: str) -> npt.NDAr
     ValueError
         If the order is odd and the basis is symmetric.
     """
-    from dipy.core.geometry import cart2sphere
-    from dipy.reconst.shm import sph_harm_lookup
-
     chosen = basis_of(basis)
-    _, theta, phi = cart2sphere(*np.asarray(vertices, np.float64).T)
-    harmonics = sph_harm_lookup[chosen.basis]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PendingDeprecationWarning)  # DIPY's, at each use of a legacy basis
-        matrix = harmonics(order, theta, phi, full_basis=chosen.full, legacy=chosen.legacy)[0]
-    return np.ascontiguousarray(matrix, np.float64)
+    if order % 2 and not chosen.full:
+        raise ValueError(f"the order is {order}, but that of a symmetric basis is even")
+    polar, azimuth = angles_of(np.asarray(vertices, np.float64))
+    l_values, m_values = degrees(order, chosen.full)
+    amounts, turns = np.abs(m_values), np.arange(order + 1)[:, None] * azimuth
+    imaginary = m_values > 0 if chosen.basis == "descoteaux07" else m_values < 0
+    parts = np.where(imaginary[:, None], _each(math.sin, turns)[amounts], _each(math.cos, turns)[amounts])
+    factors = np.where((m_values == 0) | (chosen.basis == "tournier07" and chosen.legacy), 1.0, math.sqrt(2))
+    if chosen.basis == "descoteaux07" and not chosen.legacy:  # Y of -m is (-1)^m times the conjugate of Y of m
+        factors[(m_values < 0) & (m_values % 2 == 1)] *= -1
+    return np.ascontiguousarray((_legendre(polar, order)[l_values, amounts] * parts * factors[:, None]).T)
+
+
+def angles_of(vectors: Array) -> tuple[Array, Array]:
+    """Return the polar angles and the azimuths (n,) of vectors (n, 3) in radians, 0 for a vector of zeros."""
+    x, y, z = vectors.T
+    length = np.sqrt(x * x + y * y + z * z)
+    return np.where(length > 0, np.arccos(z / np.where(length > 0, length, 1)), 0.0), np.arctan2(y, x)
+
+
+def _each(function: Callable[[float], float], values: Array) -> Array:
+    """Return a function of the C library of all values: the bits of numpy's vary with the processor."""
+    return np.array([*map(function, values.ravel().tolist())]).reshape(values.shape)
+
+
+def _legendre(angles: Array, order: int) -> Array:
+    """Return the associated Legendre functions of degree l and m up to l (order + 1, order + 1, n) at angles (n,).
+
+    They are orthonormal, with the Condon-Shortley phase. The recurrences are those of scipy's ``sph_harm_y``.
+    """
+    cosines, sines = _each(math.cos, angles), _each(math.sin, angles)
+    values = np.zeros((order + 1, order + 1, len(angles)))
+    values[0, 0] = 1 / (2 * math.sqrt(math.pi))
+    for m in range(order + 1):
+        if m == 1:
+            values[1, 1] = -math.sqrt(3) / (2 * math.sqrt(2 * math.pi)) * np.abs(sines)
+        elif m:
+            scale = math.sqrt((2 * m + 1) * (2 * m - 1) / (4 * m * (m - 1)))
+            values[m, m] = scale * sines * sines * values[m - 2, m - 2]
+        if m < order:
+            values[m + 1, m] = math.sqrt(2 * m + 3) * cosines * values[m, m]
+        for n in range(m + 2, order + 1):
+            below = (2 * n - 3) * (n * n - m * m)
+            last = math.sqrt((2 * n + 1) * (4 * (n - 1) ** 2 - 1) / below)
+            earlier = math.sqrt((2 * n + 1) * ((n - 1) ** 2 - m * m) / below)
+            values[n, m] = last * cosines * values[n - 1, m] - earlier * values[n - 2, m]
+    return values
 
 
 def zonal_harmonics(cosines: Array, count: int) -> npt.NDArray[np.float64]:

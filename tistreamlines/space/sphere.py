@@ -15,6 +15,7 @@ from ..errors import ParameterError
 from ..kernels.lanes import HALF_WIDTH, Cells
 from ..kernels.orientation.peaks import Sphere
 from ..linker.parts import Part, host
+from .harmonics import angles_of
 
 MOST_COMPARED = 12  # neighbours of a vertex among which those of ``around`` are chosen
 MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
@@ -63,10 +64,9 @@ def _hemisphere(vertices: Array, edges: Array) -> tuple[Array, Array]:
 
 def _rounded(vertices: Array) -> Array:
     """Return vertices (n, 3) as DIPY's Sphere has them, which stores two angles."""
-    from dipy.core.geometry import cart2sphere, sphere2cart
-
-    _, theta, phi = cart2sphere(*vertices.astype(float).T)
-    return np.column_stack(sphere2cart(1, theta, phi))
+    polar, azimuth = angles_of(vertices.astype(float))
+    across = np.sin(polar)
+    return np.column_stack([np.cos(azimuth) * across, np.sin(azimuth) * across, np.cos(polar)])
 
 
 def _unique_pairs(pairs: Array) -> Array:
