@@ -9,7 +9,7 @@ from ..aliases import Array
 
 
 class SpareMemory:
-    """Memory that is used again, since a fresh page costs more than what is written to it; for any threads."""
+    """Memory that is used again, since a fresh page takes longer to get than to fill; for any threads."""
 
     def __init__(self) -> None:
         self._spare: list[Array] = []

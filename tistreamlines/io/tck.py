@@ -34,7 +34,7 @@ MISSING = {"datatype": "Float32LE is taken", "file": "the points are taken to be
 
 
 class TckBlock(NamedTuple):
-    """What is written of a batch: points with rows of NaN, their checksum, and what is sampled of each streamline."""
+    """Bytes of a batch: points with rows of NaN, and their checksum; and the values that are sampled along it."""
 
     rows: Array
     crc: int
@@ -70,7 +70,7 @@ class TckSink:
         self._file.seek(HEADER_BYTES)
 
     def lay_out(self, batch: Batch) -> TckBlock:
-        """Return what is written of a batch."""
+        """Return a batch as it is in the file."""
         # NumPy moves a row in one piece, three times as fast as its numbers, if it does not know what is in it.
         points = batch.points.astype("<f4", copy=False).view(ROW)[:, 0]
         ends = batch.offsets[1:] + np.arange(len(batch))
@@ -82,7 +82,7 @@ class TckSink:
         return TckBlock(rows, crc32(rows.data), len(batch), batch.data_per_streamline)
 
     def append(self, block: TckBlock) -> None:
-        """Append what is written of a batch."""
+        """Append the bytes of a batch."""
         self._file.write(block.rows.data)
         self._crc = join_crc32(self._crc, block.crc, block.rows.nbytes)
         self._memory.give_back(block.rows)

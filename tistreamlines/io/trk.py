@@ -34,7 +34,7 @@ UNPLACED = "docs/troubleshooting.md says how to add it"
 
 
 class TrkBlock(NamedTuple):
-    """What is written of a batch: the records of its streamlines, and the names of values that it has besides."""
+    """Bytes of a batch: the records of its streamlines; and the names of further values in them."""
 
     words: npt.NDArray[np.float32]
     streamlines: int
@@ -55,12 +55,12 @@ class TrkSink:
         self._file.write(self._header.tobytes())
 
     def lay_out(self, batch: Batch) -> TrkBlock:
-        """Return what is written of a batch."""
+        """Return a batch as it is in the file."""
         words = _pack(batch, self._affine)
         return TrkBlock(words, len(batch), tuple(batch.data_per_streamline), tuple(batch.data_per_point))
 
     def append(self, block: TrkBlock) -> None:
-        """Append what is written of a batch."""
+        """Append the bytes of a batch."""
         if not self._header["nb_streamlines"]:
             self._name(block)
         self._file.write(block.words.data)

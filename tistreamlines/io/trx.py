@@ -63,7 +63,7 @@ class Details(TypedDict, total=False):
 
 
 class TrxBlock(NamedTuple):
-    """What is written of a batch.
+    """Arrays of a batch as they are in the file.
 
     Parameters
     ----------
@@ -100,7 +100,7 @@ class TrxSink:
         self._archive.seek(POINTS_START)
 
     def lay_out(self, batch: Batch) -> TrxBlock:
-        """Return what is written of a batch."""
+        """Return a batch as it is in the file."""
         points = batch.points.astype(self._type, copy=False)
         arrays: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
         arrays |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
@@ -110,7 +110,7 @@ class TrxSink:
         return TrxBlock(points, crc32(points.data), arrays, batch.offsets[:-1], groups)
 
     def append(self, block: TrxBlock) -> None:
-        """Append what is written of a batch."""
+        """Append the bytes of a batch."""
         self._archive.write(block.points.data)
         self._crc = join_crc32(self._crc, block.crc, block.points.nbytes)
         for name, array in (block.arrays | {"starts": block.starts + self._vertices}).items():

@@ -2,8 +2,8 @@
 
 A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
 files, and the details of the run that it may keep. While tracking goes on, several threads lay batches out as they are
-in the file and sum them, and one writes them in their order: the system lets a file be written by one thread at a time,
-and to write through mapped memory takes three times as long, most of it for faults of pages.
+in the file and sum their bytes, and one thread writes them in their order. More threads would not help: Linux lets one
+thread write to a file at a time. Through mapped memory, each page costs a fault, and a gigabyte three times as long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ POLL_SECONDS = 0.1
 
 
 class Sink(Protocol[Block]):
-    """The interface of a tractogram format, with a type of its own for what is written of a batch."""
+    """The interface of a tractogram format, with its own type of blocks, the bytes of batches."""
 
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
     beside: Path | None  # a table of sampled values, if that is a separate file
@@ -42,11 +42,11 @@ class Sink(Protocol[Block]):
     def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None: ...
 
     def lay_out(self, batch: Batch) -> Block:
-        """Return what is written of a batch; several threads may call this at once."""
+        """Return a batch as it is in the file; several threads may call this at once."""
         ...
 
     def append(self, block: Block) -> None:
-        """Append what is written of a batch."""
+        """Append the bytes of a batch."""
         ...
 
     def finish(self) -> Path:
@@ -111,11 +111,11 @@ class TractogramWriter:
         self.append(self.lay_out(batch))
 
     def lay_out(self, batch: Batch) -> object:
-        """Return what :meth:`append` takes of a batch; several threads may call this at once."""
+        """Return the block of a batch, for :meth:`append`; several threads may call this at once."""
         return self._opened.lay_out(batch) if len(batch) else None
 
     def append(self, block: object) -> None:
-        """Append what :meth:`lay_out` has made of a batch."""
+        """Append a block of :meth:`lay_out`."""
         if block is not None:
             with explained(self.path):
                 self._opened.append(block)
@@ -193,7 +193,7 @@ class WriterThread:
         self._submit(lambda: self._writer.append(block.result()), WAITING)
 
     def _lay_out(self, batch: Batch) -> object:
-        """Make of a batch what is written of it."""
+        """Return the block of the contents of a batch."""
         writer = self._opened.result()
         return writer.lay_out(batch if self._content is None else self._content(batch))
 
