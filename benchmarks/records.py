@@ -34,7 +34,8 @@ def commit() -> str:
     return described.stdout.strip()
 
 
-APART = "fit/msmt_kernels.py", "fit/basis_kernels.py"  # kernels that no command of the tables runs
+# kernels that no command of the tables runs
+APART = "fit/msmt_kernels.py", "fit/basis_kernels.py", "tracking/products/points/compression_kernels.py"
 
 
 def kernels(package: Path = ROOT / "tistreamlines", fits: bool = True) -> str:

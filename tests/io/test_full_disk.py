@@ -13,7 +13,8 @@ from small_runs import write_inputs
 
 import tistreamlines as ts
 from tistreamlines.io.maps import FORMATS, write_fixels
-from tistreamlines.space.batch import Space
+from tistreamlines.io.writer import WriterThread
+from tistreamlines.space.batch import Batch, Space
 
 resource = pytest.importorskip("resource", reason="Windows has no such limit")
 
@@ -85,3 +86,20 @@ def test_a_map_without_its_record(files, tmp_path, there):
         assert {path.name for path in tmp_path.iterdir()} == {"d.nii.gz", "e.nii.gz", "d.json"}
         for path in tmp_path.iterdir():
             path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "kind"), [(".trx", "float32"), (".trx", "float16"), (".trk", "float32"), (".tck", "float32")]
+)
+@pytest.mark.parametrize("size", [500, 30_000, 150_000])
+def test_a_tractogram(tmp_path, suffix, kind, size):
+    """Several threads lay batches out, and one writes them."""
+    points = np.random.default_rng(0).normal(size=(4000, 3))
+    batch = Batch(points, range(0, 4001, 40), points[:100], range(100), [0] * 100, np.zeros((100, 2)))
+    with (
+        full_at(size), pytest.raises(ts.OutputError, match=rf"a{suffix}: cannot be written \(File too large\)"),
+        WriterThread(tmp_path / f"a{suffix}", Space(np.eye(4), (9, 9, 9)), point_type=kind) as writer,
+    ):
+        for _ in range(40):
+            writer.put(batch)
+    assert not list(tmp_path.iterdir())

@@ -29,7 +29,7 @@ from ..run import containers
 from ..run.setup import settings_of
 from ..space.batch import Batch, Space
 from ..tracking.growth.settings import Settings
-from ..tracking.products.points.content import compress_batch
+from ..tracking.products.points.compression import compress_batch
 from ..tracking.stopping import threshold
 from ..tracking.tables.inputs import GetterInputs, KernelTables
 from ..tracking.tables.rows import voxels_in_reach

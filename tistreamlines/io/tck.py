@@ -6,20 +6,23 @@ for each streamline.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TextIO
+from typing import ClassVar, NamedTuple, TextIO
 
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import MOST_POINTS, Batch, Space
+from .blocks import SpareMemory
+from .checksums import crc32, join_crc32
 from .mrtrix_header import read_header
 from .tables import write_rows
-from .trx import Details, crc32
+from .trx import Details
 
 ROW = np.dtype("V12")
 HEADER_BYTES = 1024  # room of the header, whose counts are known at the end; the points begin after it
@@ -28,6 +31,15 @@ MAGIC = b"mrtrix tracks"
 KINDS = {"float32le": "<f4", "float32be": ">f4", "float64le": "<f8", "float64be": ">f8"}
 LONGEST_STEP_MM = 10.0  # with which a program tracks
 MISSING = {"datatype": "Float32LE is taken", "file": "the points are taken to begin behind END"}
+
+
+class TckBlock(NamedTuple):
+    """Bytes of a batch: points with rows of NaN, and their checksum; and the values that are sampled along it."""
+
+    rows: Array
+    crc: int
+    streamlines: int
+    sampled: Mapping[str, Array]
 
 
 class TckSink:
@@ -53,28 +65,34 @@ class TckSink:
         self._folder, self._opened, self._details = folder, files, details
         self._path = folder / "tractogram.tck"
         self._streamlines = self._crc = 0
+        self._memory = SpareMemory()
         self._file = files.enter_context(self._path.open("wb"))
         self._file.seek(HEADER_BYTES)
 
-    def append(self, batch: Batch) -> None:
-        """Append the streamlines of a batch."""
+    def lay_out(self, batch: Batch) -> TckBlock:
+        """Return a batch as it is in the file."""
         # NumPy moves a row in one piece, three times as fast as its numbers, if it does not know what is in it.
         points = batch.points.astype("<f4", copy=False).view(ROW)[:, 0]
         ends = batch.offsets[1:] + np.arange(len(batch))
-        rows = np.empty(len(points) + len(batch), ROW)
+        rows = self._memory.take(len(points) + len(batch), ROW)
         is_point = np.ones(len(rows), bool)
         is_point[ends] = False
         rows[is_point] = points
         rows[ends] = np.full(3, np.nan, "<f4").view(ROW)
-        self._crc = crc32(rows.data, self._crc)
-        self._file.write(rows.data)
-        self._streamlines += len(batch)
-        if not batch.data_per_streamline:
+        return TckBlock(rows, crc32(rows.data), len(batch), batch.data_per_streamline)
+
+    def append(self, block: TckBlock) -> None:
+        """Append the bytes of a batch."""
+        self._file.write(block.rows.data)
+        self._crc = join_crc32(self._crc, block.crc, block.rows.nbytes)
+        self._memory.give_back(block.rows)
+        self._streamlines += block.streamlines
+        if not block.sampled:
             return
         if heading := self._rows is None:
             self.beside = self._folder / "samples.csv"
             self._rows = self._opened.enter_context(self.beside.open("w", encoding="ascii", newline="\n"))
-        write_rows(self._rows, batch.data_per_streamline, heading=heading)
+        write_rows(self._rows, block.sampled, heading=heading)
 
     def finish(self) -> Path:
         """Write the end marker and the header; return the path."""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import stat
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, wait
 from itertools import starmap
 from os import PathLike
 from pathlib import Path
@@ -11,6 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from ..aliases import Array
+from ..devices import usable_cores
+from ..devices.threads import thread_pool
 from ..errors import InputError
 from ..option import FARTHEST
 from ..space.batch import Batch, Space
@@ -21,9 +26,11 @@ from .trx_schema import HEADER, Trx, open_trx
 
 SUFFIXES = (".trx", ".trk", ".tck")
 POINTS_AT_ONCE = 1 << 18
+CHECKERS = 3  # threads at most that look at points while a file is read, each of about that many
 SEEDS, SEED_NUMBER = "dps/seeds", "dps/seed_number"
 NONE = np.empty((0, 3), np.float32)
 LONGEST_MM = 1000.0  # step of a streamline, beyond which the file is taken to be damaged
+NEAR_MM = LONGEST_MM / 4  # no step is as long if all points are within so many mm along each axis
 
 
 def check_tractogram(path: str | PathLike[str]) -> Path:
@@ -72,27 +79,44 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
     """
     with reading(path):
         pieces = READERS[_format(path)](path)
-    while True:
-        with reading(path):  # not around the yield: errors of the caller are not those of the file
-            batch = next(pieces, None)
-        if batch is None:
-            return
-        _check(path, batch)
-        yield batch
+
+    def read() -> Batch | None:
+        with reading(path):
+            return next(pieces, None)
+
+    def check(coming: Future[Batch | None]) -> Batch | None:
+        if (batch := coming.result()) is not None:
+            _check(path, batch)
+        return batch
+
+    readers, checkers = thread_pool("reading", 1), thread_pool("checking", min(CHECKERS, usable_cores()))
+    waiting = deque[Future[Batch | None]]()
+    try:
+        while True:
+            while len(waiting) <= CHECKERS:  # those beyond the end are None, too
+                waiting.append(checkers.submit(check, readers.submit(read)))
+            if (batch := waiting.popleft().result()) is None:
+                return
+            yield batch
+    finally:
+        wait(waiting)
 
 
 def _check(path: Path, batch: Batch) -> None:
     """Raise an InputError if a point or seed cannot be one."""
-    for name, points in (("points", batch.points), ("seeds", batch.seeds)):
-        if not len(points):
-            continue
-        farthest = max(points.max(), -points.min())  # NaN if there is one
-        if not np.isfinite(farthest):
+    reach = {name: _reach(points) for name, points in (("points", batch.points), ("seeds", batch.seeds))}
+    for name, farthest in reach.items():
+        if not math.isfinite(farthest):
             raise InputError(f"{path}: has {name} that are not finite; correct or write the file again")
         if farthest > FARTHEST:
             raise InputError(f"{path}: has {name} {farthest:.4g} mm away; correct or write the file again")
-    if len(batch) and (longest := batch.longest_step) > LONGEST_MM:
+    if reach["points"] > NEAR_MM and (longest := batch.longest_step) > LONGEST_MM:
         raise InputError(f"{path}: has a step of {longest:.4g} mm; correct or write the file again")
+
+
+def _reach(points: Array) -> float:
+    """Return the greatest distance of points along an axis, mm; NaN if they have one."""
+    return float(max(points.max(), -points.min())) if len(points) else 0.0
 
 
 def grid_of_tractogram(path: Path) -> Space | None:

@@ -10,7 +10,7 @@ from collections.abc import Generator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,15 @@ INVERTIBLE = "it has to be an affine that can be inverted"
 UNPLACED = "docs/troubleshooting.md says how to add it"
 
 
+class TrkBlock(NamedTuple):
+    """Bytes of a batch: the records of its streamlines; and the names of further values in them."""
+
+    words: npt.NDArray[np.float32]
+    streamlines: int
+    per_streamline: tuple[str, ...]
+    per_point: tuple[str, ...]
+
+
 class TrkSink:
     """Appends batches to a TRK file."""
 
@@ -45,23 +54,28 @@ class TrkSink:
         self._file = files.enter_context(self._path.open("wb"))
         self._file.write(self._header.tobytes())
 
-    def append(self, batch: Batch) -> None:
-        """Append the streamlines of a batch."""
-        if not self._header["nb_streamlines"]:
-            self._name(batch)
-        self._file.write(_pack(batch, self._affine).data)
-        self._header["nb_streamlines"] += len(batch)
+    def lay_out(self, batch: Batch) -> TrkBlock:
+        """Return a batch as it is in the file."""
+        words = _pack(batch, self._affine)
+        return TrkBlock(words, len(batch), tuple(batch.data_per_streamline), tuple(batch.data_per_point))
 
-    def _name(self, batch: Batch) -> None:
+    def append(self, block: TrkBlock) -> None:
+        """Append the bytes of a batch."""
+        if not self._header["nb_streamlines"]:
+            self._name(block)
+        self._file.write(block.words.data)
+        self._header["nb_streamlines"] += block.streamlines
+
+    def _name(self, block: TrkBlock) -> None:
         """Name the values per streamline and per point, which are those of every batch."""
         from nibabel.streamlines.trk import encode_value_in_name
 
-        properties = PROPERTIES | dict.fromkeys(batch.data_per_streamline, 1)
+        properties = PROPERTIES | dict.fromkeys(block.per_streamline, 1)
         self._header["nb_properties_per_streamline"] = sum(properties.values())
         for i, (name, values) in enumerate(properties.items()):
             self._header["property_name"][i] = encode_value_in_name(values, name)
-        self._header["nb_scalars_per_point"] = len(batch.data_per_point)
-        for i, name in enumerate(batch.data_per_point):
+        self._header["nb_scalars_per_point"] = len(block.per_point)
+        for i, name in enumerate(block.per_point):
             self._header["scalar_name"][i] = encode_value_in_name(1, name)
 
     def finish(self) -> Path:

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import count, pairwise
 from pathlib import Path
-from typing import IO, ClassVar, TypedDict
+from typing import IO, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
 from ..space.batch import Batch, Space
-from .ahead import quick_zlib
+from .checksums import crc32, join_crc32
 
 # Member of the archive for each field of a batch; a number in the middle is the number of columns.
 POINTS = "positions.3.float32"  # or float16, which has as many letters
@@ -62,9 +62,23 @@ class Details(TypedDict, total=False):
     late: Callable[[], Mapping[str, Array]]
 
 
-def crc32(data: memoryview | bytes, before: int = 0) -> int:
-    """Return the checksum that ZIP archives have, of data that follow others with a checksum."""
-    return quick_zlib().crc32(data, before)
+class TrxBlock(NamedTuple):
+    """Arrays of a batch as they are in the file.
+
+    Parameters
+    ----------
+    points : (p, 3), of the type that the file has.
+    crc : checksum of the points.
+    arrays : values of each streamline or point, by the name of their member.
+    starts : (n,) the number of points before each streamline of the batch.
+    groups : names of the groups of each kind.
+    """
+
+    points: Array
+    crc: int
+    arrays: dict[str, Array]
+    starts: npt.NDArray[np.int64]
+    groups: list[tuple[str, ...]]
 
 
 class TrxSink:
@@ -85,20 +99,25 @@ class TrxSink:
         self._archive = files.enter_context((folder / "tractogram.trx").open("wb"))
         self._archive.seek(POINTS_START)
 
-    def append(self, batch: Batch) -> None:
-        """Append the streamlines of a batch."""
+    def lay_out(self, batch: Batch) -> TrxBlock:
+        """Return a batch as it is in the file."""
         points = batch.points.astype(self._type, copy=False)
-        self._crc = crc32(points.data, self._crc)
-        self._archive.write(points.data)
         arrays: dict[str, Array] = {member: getattr(batch, field) for field, member in MEMBERS.items()}
         arrays |= {f"dps/{name}.float32": values for name, values in batch.data_per_streamline.items()}
         arrays |= {f"dpv/{name}.float32": values for name, values in batch.data_per_point.items()}
         arrays |= {f"groups_{place}": groups.numbers for place, groups in enumerate(batch.groups)}
-        for name, array in (arrays | {"starts": batch.offsets[:-1] + self._vertices}).items():
+        groups = [kind.names for kind in batch.groups]
+        return TrxBlock(points, crc32(points.data), arrays, batch.offsets[:-1], groups)
+
+    def append(self, block: TrxBlock) -> None:
+        """Append the bytes of a batch."""
+        self._archive.write(block.points.data)
+        self._crc = join_crc32(self._crc, block.crc, block.points.nbytes)
+        for name, array in (block.arrays | {"starts": block.starts + self._vertices}).items():
             self._extend(name, array)
-        self._groups = [groups.names for groups in batch.groups]
-        self._streamlines += len(batch)
-        self._vertices += len(batch.points)
+        self._groups = block.groups
+        self._streamlines += len(block.starts)
+        self._vertices += len(block.points)
 
     def _extend(self, name: str, array: Array) -> None:
         """Append values to a separate file, which has the name of a member of the archive if it becomes one."""

@@ -1,7 +1,9 @@
 """Writing of tractograms in all formats; a file appears only when it is complete.
 
 A format is a class (a :class:`Sink`) that is created with a folder to work in, the space, an ExitStack that closes its
-files, and the details of the run that it may keep. A thread writes them, so that tracking goes on meanwhile.
+files, and the details of the run that it may keep. While tracking goes on, several threads lay batches out as they are
+in the file and sum their bytes, and one thread writes them in their order. More threads would not help: Linux lets one
+thread write to a file at a time. Through mapped memory, each page costs a fault, and a gigabyte three times as long.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from ..aliases import Unpack
+from ..devices import usable_cores
 from ..devices.threads import thread_pool
 from ..errors import OutputError
 from ..space.batch import Batch, Space
@@ -24,21 +27,26 @@ from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink
 
+Block = TypeVar("Block")
 WAITING = 7  # batches that are queued or being written at most
-MAKERS = 6  # threads that make of batches what is written of them
+MAKERS = 6  # threads at most that make of batches what is written of them
 POLL_SECONDS = 0.1
 
 
-class Sink(Protocol):
-    """The interface of a tractogram format."""
+class Sink(Protocol[Block]):
+    """The interface of a tractogram format, with its own type of blocks, the bytes of batches."""
 
     STREAMLINE_BYTES: ClassVar[int]  # in the file, besides its points and what is sampled along it
     beside: Path | None  # a table of sampled values, if that is a separate file
 
     def __init__(self, folder: Path, space: Space, files: ExitStack, details: Details) -> None: ...
 
-    def append(self, batch: Batch) -> None:
-        """Append the streamlines of a batch."""
+    def lay_out(self, batch: Batch) -> Block:
+        """Return a batch as it is in the file; several threads may call this at once."""
+        ...
+
+    def append(self, block: Block) -> None:
+        """Append the bytes of a batch."""
         ...
 
     def finish(self) -> Path:
@@ -46,7 +54,7 @@ class Sink(Protocol):
         ...
 
 
-SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
+SINKS: dict[str, type[Sink[Any]]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
 
 
 class TractogramWriter:
@@ -83,7 +91,7 @@ class TractogramWriter:
         self._draft = self.path if drafts is None else drafts / self.path.name
         self._space, self._details = space, details
         self._force = force
-        self._sink: Sink | None = None
+        self._sink: Sink[Any] | None = None
         self._finished: dict[Path, Path] = {}  # what is written, by the names that it gets
         self._resources = ExitStack()
         if self.path.suffix.lower() not in SINKS:
@@ -100,11 +108,23 @@ class TractogramWriter:
 
     def write(self, batch: Batch) -> None:
         """Append the streamlines of a batch."""
+        self.append(self.lay_out(batch))
+
+    def lay_out(self, batch: Batch) -> object:
+        """Return the block of a batch, for :meth:`append`; several threads may call this at once."""
+        return self._opened.lay_out(batch) if len(batch) else None
+
+    def append(self, block: object) -> None:
+        """Append a block of :meth:`lay_out`."""
+        if block is not None:
+            with explained(self.path):
+                self._opened.append(block)
+
+    @property
+    def _opened(self) -> Sink[Any]:
         if self._sink is None:
             raise RuntimeError("write() works only inside the writer's with block")
-        if len(batch):
-            with explained(self.path):
-                self._sink.append(batch)
+        return self._sink
 
     def finish(self) -> None:
         """Complete the file, which stays hidden until the end of the block; nothing more can be written."""
@@ -137,7 +157,7 @@ def table_of(path: Path) -> Path:
 
 
 class WriterThread:
-    """Writes batches to a tractogram in another thread.
+    """Writes batches to a tractogram in other threads.
 
     Use it in a ``with`` block. The complete file appears at the end of the block; after an exception in the block there
     is no file. Errors of the thread are raised by ``put``, by ``finish`` or at the end of the block.
@@ -159,17 +179,23 @@ class WriterThread:
         self._content = content
         self._writer = TractogramWriter(path, space, force=force, drafts=drafts, **details)
         self._thread = ThreadPoolExecutor(1, "writer")
-        self._tasks: deque[Future[object]] = deque()  # those whose errors have not been looked for
+        self._tasks: deque[Future[Any]] = deque()  # those whose errors have not been looked for
 
     def __enter__(self) -> WriterThread:
         """Start the thread."""
-        self._tasks.append(self._thread.submit(self._writer.__enter__))
+        self._opened = self._thread.submit(self._writer.__enter__)
+        self._tasks.append(self._opened)
         return self
 
     def put(self, batch: Batch) -> None:
         """Queue a batch; wait if too many others are queued."""
-        content = None if self._content is None else thread_pool("content", MAKERS).submit(self._content, batch)
-        self._submit(lambda: self._writer.write(batch if content is None else content.result()), WAITING)
+        block = thread_pool("content", min(MAKERS, usable_cores())).submit(self._lay_out, batch)
+        self._submit(lambda: self._writer.append(block.result()), WAITING)
+
+    def _lay_out(self, batch: Batch) -> object:
+        """Return the block of the contents of a batch."""
+        writer = self._opened.result()
+        return writer.lay_out(batch if self._content is None else self._content(batch))
 
     def finish(self) -> None:
         """Wait until the file is complete under its hidden name; the end of the block only renames it."""

@@ -22,10 +22,11 @@ import numpy as np
 from ..aliases import Array, Json
 from ..errors import InputError, OutputError
 from ..io import sidecar
+from ..io.checksums import crc32
 from ..io.drafts import completed
 from ..io.images import existing_path
 from ..io.regular import open_regular
-from ..io.trx import MEMBERS, contents, crc32, map_points, member_of_points
+from ..io.trx import MEMBERS, contents, map_points, member_of_points
 from ..io.writer import WriterThread
 from ..kernels.stop_reasons import Stop, Verdict
 from ..option import flag

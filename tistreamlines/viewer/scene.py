@@ -173,7 +173,7 @@ def opened_image(image: ImageLike) -> tuple[str, Space, Array]:
 def _tck(batch: Batch, space: Space) -> bytes:
     with TemporaryDirectory(prefix="tistreamlines-") as folder, ExitStack() as files:
         sink = TckSink(Path(folder), space, files, {})
-        sink.append(batch)
+        sink.append(sink.lay_out(batch))
         return sink.finish().read_bytes()
 
 

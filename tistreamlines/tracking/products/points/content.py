@@ -19,6 +19,7 @@ from ....option import OUTPUT, ImageLike, OneOrMore, flag, option, values_of
 from ....space.batch import Batch, Groups, Space
 from ..batch_work import points_of, program_of
 from ..samples.sampler import STATISTICS, Sampler, names_of
+from .compression import compress_batch
 
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
 SPARSE = ("endpoints_only", "compress", "downsample")  # options that leave points out
@@ -190,24 +191,6 @@ def ends_of(batch: Batch) -> Batch:
     chosen = np.zeros(len(batch.points), bool)
     chosen[batch.offsets[:-1]] = chosen[batch.offsets[1:] - 1] = True
     return _of_points(batch, batch.points[chosen], np.minimum(batch.lengths, 2))
-
-
-def compress_batch(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batch:
-    """Leave out points within a tolerance from the line between others, with DIPY's ``compress_streamlines``.
-
-    Parameters
-    ----------
-    batch : Batch
-        Streamlines.
-    tolerance_mm, segment_mm : float
-        Greatest distance from that line, and greatest length of the line, mm.
-    """
-    from dipy.tracking.streamlinespeed import compress_streamlines
-
-    if not len(batch):
-        return batch
-    kept: list[Array] = compress_streamlines(list(batch), tol_error=tolerance_mm, max_segment_length=segment_mm)
-    return _of_points(batch, np.concatenate(kept), np.array(list(map(len, kept))))
 
 
 def _of_points(batch: Batch, points: Array, lengths: npt.NDArray[np.int64]) -> Batch:
