@@ -1350,8 +1350,9 @@ class Connectome(Product):
     radius : float, mm, optional
         Greatest distance between an end and its node of connectome.
     measure : str, or a list of these, optional
-        The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume. The
-        first one is written to its FILE, each other one to a file beside it.
+        The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume; with
+        unweighted- before it, those without weights. The first one is written to its FILE, each other one to a file
+        beside it.
     sample : str, Path, nibabel image or ndarray, or a list of these, optional
         Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, where NAME is
         that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean computes it:
