@@ -212,7 +212,7 @@ def values(folder: Path) -> dict[str, Any]:
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "peaks_between": "linear", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy",
-        "negative_odf": "none", "csd_shells": "highest",
+        "negative_odf": "none", "csd_shells": "highest", "preset": "mrtrix-basic",
         "sh_basis": "tournier07", "seed_dynamic_basis": "tournier07",
         "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "sgm_truncation": "exit", "arch": "cpu", "compiler": "taichi",

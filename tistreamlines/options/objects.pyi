@@ -209,6 +209,7 @@ class Options(ProductOptions, total=False):
     sgm_truncation: Literal["entry", "exit", "minimum", "random", "roulette"] | None
     # Model and directions
     like: Literal["dipy"] | None
+    preset: Literal["qsirecon-msmt-act", "ukb-connectome", "mrtrix-basic"] | None
     dg: str | Choice | None
     model: str | Choice | None
     sh_order: int | None

@@ -15,6 +15,7 @@ from ..tracking.getters.shared import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
 from ..tracking.stopping.segmentation import ACT
+from .presets import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -146,6 +147,10 @@ class MethodChoice:
     like: str | None = option(
         None, MODEL, "Take DIPY's defaults for all options.", choices=("dipy",), foreign=DEFAULTS_ELSEWHERE,
         absent="this package's", common=True, affects="defaults",
+    )
+    preset: str | None = option(
+        None, MODEL, "Take the options of a pipeline, and print them; others override them.",
+        choices=PRESETS.keys(), absent="none", common=True, affects="defaults",
     )
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(_named(name, row.title) for name, row in METHODS.items()) + ".",

@@ -38,6 +38,7 @@ from ..option import ImageLike, PointsLike
 from ..options.definitions import input_names, is_word, join_options, kind, options
 from ..options.objects import expand
 from ..options.parameters import Parameters
+from ..options.preset_options import with_preset
 from ..tracking.products.files import check_weights
 from ..tracking.selection.places import sphere_in
 from .api import track as track_here
@@ -157,8 +158,10 @@ class _Job:
     write."""
 
     def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
-        self.number = number
+        self.number, all_options = number, options()
         arguments = {name: _shareable(name, value) for name, value in expand(subject).items()}
+        # join has no presets, so it receives what they stand for
+        arguments |= with_preset({name: value for name, value in arguments.items() if name in all_options}).added
         output, base = arguments.get("output"), arguments.get("parameters")
         if not isinstance(output, str | PathLike) or not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")

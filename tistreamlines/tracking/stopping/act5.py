@@ -44,7 +44,7 @@ class Act5Options(BacktrackOptions, TissueOptions):
     )
     sgm_amyg_hipp: bool = option(
         False, SEEDS, "Take the amygdalae and hippocampi of labels in --act or --sgm as subcortical grey matter, not "
-        "as cortex.", needs_one=(ACT, SGM),
+        "as cortex.", off="no-sgm-amyg-hipp", needs_one=(ACT, SGM),
     )
     save_5tt: PathLike | None = option(
         None, OUTPUT, "Write the five tissues of the run, .nii or .nii.gz. They are those of tistreamlines 5tt --crop.",
@@ -52,7 +52,7 @@ class Act5Options(BacktrackOptions, TissueOptions):
     )
     crop_at_gmwmi: bool = option(
         False, SEEDS, "Move ends in cortical grey matter back to its interface with white matter.",
-        needs_one=GIVEN,
+        off="no-crop-at-gmwmi", needs_one=GIVEN,
     )
     sgm_truncation: str | None = option(
         None, SEEDS, "Where a streamline ends that has passed through subcortical grey matter: before it enters, where "
