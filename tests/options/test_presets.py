@@ -43,18 +43,18 @@ def test_presets_are_the_pipelines():
 
 
 @pytest.mark.parametrize(("options", "without"), [
-    ({"seed_mask": "wm.nii"}, {"seed_dynamic": "--seed-mask is in its place"}),
-    ({"nseeds": 500}, {"select": "--nseeds is in its place"}),
-    ({"sh": "fod.mif"}, {"model": "--sh is in its place", "normalise": "it needs --model msmt"}),
-    ({"model": "csd"}, {"normalise": "it needs --model msmt"}),
+    ({"seed_mask": "wm.nii"}, {"seed_dynamic": "because of --seed-mask"}),
+    ({"nseeds": 500}, {"select": "because of --nseeds"}),
+    ({"sh": "fod.mif"}, {"model": "because of --sh", "normalise": "for lack of --model msmt"}),
+    ({"model": "csd"}, {"normalise": "for lack of --model msmt"}),
     ({"dg": "ifod1"}, {}),
-    ({"dg": "prob"}, {"power": "it needs --dg ifod1 or ifod2"}),
+    ({"dg": "prob"}, {"power": "for lack of --dg ifod1 or ifod2"}),
     ({"stop_mask": "wm.nii", "act": None}, {
-        "stopping": "--stop-mask needs another one", "backtrack": "it needs --stopping act, cmc or act5",
-        "crop_at_gmwmi": "it needs --act",
+        "stopping": "because of --stop-mask", "backtrack": "for lack of --stopping act, cmc or act5",
+        "crop_at_gmwmi": "for lack of --act",
     }),
-    ({"connectome": None}, dict.fromkeys(("connectome_radius", "connectome_measure"), "it needs --connectome")),
-    ({"resume": True}, {"seed_dynamic": "--resume is in its place"}),
+    ({"connectome": None}, dict.fromkeys(("connectome_radius", "connectome_measure"), "for lack of --connectome")),
+    ({"resume": True}, {"seed_dynamic": "because of --resume"}),
 ])
 def test_options_of_a_user_override(options, without):
     given = {name: value for name, value in ({"preset": "qsirecon-msmt-act"} | FILES | options).items() if value}
@@ -111,8 +111,8 @@ def test_a_command_prints_and_records_what_it_stands_for(head, tmp_path, run):
     assert first == "--preset mrtrix-basic (MRtrix3's tutorial B.A.T.M.A.N., Tahedl 2018) stands for:"
     assert [line for line in lines if line.startswith("  ")] == [
         "  --dg ifod2", "  --stopping act5", "  --seed-gmwmi act", "  --connectome-measure inverse-volume",
-        "  --connectome-zero-diagonal", "  --connectome-pairs", "  without --model: --sh is in its place",
-        "  without --normalise: it needs --model msmt", "  without --select: --nseeds is in its place",
+        "  --connectome-zero-diagonal", "  --connectome-pairs", "  without --model: because of --sh",
+        "  without --normalise: for lack of --model msmt", "  without --select: because of --nseeds",
     ]
     record = json.loads((tmp_path / "a.json").read_text())["parameters"]
     assert [record[name] for name in ("preset", "dg", "seed_gmwmi", "select")] == ["mrtrix-basic", "ifod2", "act", None]
@@ -126,6 +126,14 @@ def test_a_command_prints_and_records_what_it_stands_for(head, tmp_path, run):
         assert (tmp_path / first).read_bytes() == (tmp_path / second).read_bytes()
     quiet = run(*common, "--preset", "mrtrix-basic", "-q", "-o", tmp_path / "q.trx")
     assert quiet.code == 0 and "stands for" not in quiet.err
+
+
+def test_reasons_have_a_line():
+    text = str(with_preset({"preset": "mrtrix-basic", "act": "5tt.mif", "part": "1/2"}))
+    assert text.splitlines()[-2:] == [
+        "  without --select: because of --part",
+        "  without --connectome-measure, --connectome-zero-diagonal, --connectome-pairs: for tistreamlines join",
+    ]
 
 
 def test_parts_and_their_join_have_the_options(head, tmp_path):

@@ -36,7 +36,10 @@ class Expansion:
         """Return the options that the preset stands for, as on the command line."""
         lines = [f"{flag(PRESET)} {self.preset} ({PRESETS[self.preset].title}) stands for:"]
         lines += [f"  {_words(name, value)}" for name, value in self.added.items()]
-        lines += [f"  without {flag(name)}: {why}" for name, why in self.left_out.items()]
+        reasons: dict[str, list[str]] = {}
+        for name, why in self.left_out.items():
+            reasons.setdefault(why, []).append(flag(name))
+        lines += [f"  without {', '.join(flags)}: {why}" for why, flags in reasons.items()]
         return "\n".join(lines)
 
 
@@ -71,16 +74,15 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
     """Return why an option of a preset cannot be added to other ones, in words, or nothing."""
     known = options()
     for other in named:
-        if other in known[name].excludes or name in known[other].excludes:
-            return f"{flag(other)} is in its place"
-        if name in FACTS and value not in applies_with(other).get(name, (value,)):
-            return f"{flag(other)} needs another one"
+        excluded = other in known[name].excludes or name in known[other].excludes
+        if excluded or (name in FACTS and value not in applies_with(other).get(name, (value,))):
+            return f"because of {flag(other)}"
     if "part" in values and name in join_options():
-        return "it is for tistreamlines join"
+        return "for tistreamlines join"
     if missing := [other for other in known[name].requires if values.get(other, False) is False]:
-        return f"it needs {flag(missing[0])}"
+        return f"for lack of {flag(missing[0])}"
     if known[name].needs_one and not set(known[name].needs_one) & set(values):
-        return f"it needs {flag(known[name].needs_one[0])}"
+        return f"for lack of {flag(known[name].needs_one[0])}"
     source = next((key for key in SOURCES if key in values), FITTED)
     facts = {
         "source": source, "model": values.get("model"), "dg": values.get("dg") or default_method(source),
@@ -88,7 +90,7 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
     }
     for fact, words in applies_with(name).items():
         if fact != name and facts[fact] not in words:
-            return f"it needs {companions(fact, words)}"
+            return f"for lack of {companions(fact, words)}"
     return ""
 
 

@@ -150,7 +150,7 @@ def of_segmentation(
     if labels.values.max() == 1:
         raise InputError(f"{labels.path}: has only 0 and 1, as a mask; give labels of FreeSurfer, such as aparc+aseg")
     tissue, space = _tissue_of(labels.path, labels.values, sgm_amyg_hipp=sgm_amyg_hipp), labels.space
-    there = set(np.flatnonzero(np.bincount(tissue.ravel(), minlength=OUTSIDE)[: len(TISSUES)]).tolist())
+    there = set(np.flatnonzero(np.bincount(tissue.ravel(order="K"), minlength=OUTSIDE)[: len(TISSUES)]).tolist())
     if lacking := [name for name, kinds in NEEDED.items() if not there & kinds]:
         raise InputError(f"{labels.path}: has no labels of {' and '.join(lacking)}; give an aseg or aparc+aseg of "
                          "FreeSurfer, not a mask or a part of one")
@@ -252,8 +252,10 @@ def cropped(
 
     ``inside`` are the voxels (x, y, z) with tissue; by default, those that are not 0.
     """
-    tissue = np.argwhere(values.any(axis=-1) if inside is None else inside)
-    low, high = np.maximum(tissue.min(axis=0) - 1, 0), tissue.max(axis=0) + 2
+    tissue = values.any(axis=-1) if inside is None else inside
+    along = [np.flatnonzero(np.any(tissue, axis=others)) for others in ((1, 2), (0, 2), (0, 1))]
+    low = np.array([max(places[0] - 1, 0) for places in along])
+    high = np.array([places[-1] + 2 for places in along])
     part = np.asfortranarray(values[tuple(map(slice, low, high))])
     affine = space.affine.copy()
     affine[:3, 3] = space.to_ras(low)
