@@ -73,10 +73,11 @@ class TissueFiles:
 
     def read(self, warn: Tell) -> tuple[npt.NDArray[np.float32], Space]:
         """Return the five fractions and their grid; see :func:`read_tissues`."""
-        opened = dict(zip((*FRACTIONS, SGM), map(open_image, self.files), strict=False))
+        opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
-            return _read_image(opened[FRACTIONS[0]], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
-        return stored(*cropped(*of_fractions(opened, warn, sgm_amyg_hipp=self.sgm_amyg_hipp)))
+            return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
+        named = dict(zip((*FRACTIONS, SGM), opened, strict=False))
+        return _round_affine(*cropped(*of_fractions(named, warn, sgm_amyg_hipp=self.sgm_amyg_hipp)))
 
 
 def tissue_files(options: Any, name: str = ACT) -> TissueFiles | None:
@@ -128,11 +129,11 @@ def _read_image(image: OpenImage, warn: Tell, *, sgm_amyg_hipp: bool) -> tuple[n
     if shape[3:] not in ((), (1,)):
         raise InputError(f"{image.path}: shape {shape}; give a five-tissue-type image, which has four axes and five "
                          "volumes, or a segmentation with labels of FreeSurfer, which has three axes")
-    return stored(*of_segmentation(image, sgm_amyg_hipp=sgm_amyg_hipp, crop=True))
+    return _round_affine(*of_segmentation(image, sgm_amyg_hipp=sgm_amyg_hipp, crop=True))
 
 
-def stored(values: npt.NDArray[np.float32], space: Space) -> tuple[npt.NDArray[np.float32], Space]:
-    """Return an image with its affine rounded as in a file."""
+def _round_affine(values: npt.NDArray[np.float32], space: Space) -> tuple[npt.NDArray[np.float32], Space]:
+    """Return an image with its affine rounded to float32, as in a file."""
     return values, Space(space.affine.astype(np.float32).astype(np.float64), space.shape)
 
 
