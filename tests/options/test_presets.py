@@ -54,6 +54,12 @@ def test_presets_are_the_pipelines():
         "crop_at_gmwmi": "for lack of --act",
     }),
     ({"connectome": None}, dict.fromkeys(("connectome_radius", "connectome_measure"), "for lack of --connectome")),
+    ({"dg": "det"}, {
+        "power": "for lack of --dg ifod1 or ifod2", "backtrack": "for lack of random steps with --dg det",
+    }),
+    ({"model": "opdt"}, {
+        "dg": "because of --model", "normalise": "for lack of --model msmt", "power": "for lack of --dg ifod1 or ifod2",
+    }),
     ({"resume": True}, {"seed_dynamic": "because of --resume"}),
 ])
 def test_options_of_a_user_override(options, without):
@@ -73,6 +79,12 @@ def test_flags_and_numbers_override():
     assert (later.seed_dynamic, later.seed_mask, later.backtrack) == (None, "wm.nii", False)
     assert "power=0.25" in repr(chosen) and "max_length" not in repr(chosen)
     assert chosen.changed(threads=1).as_dict() == chosen.as_dict() | {"threads": 1}
+
+
+def test_words_of_other_programs_are_known():
+    assert Parameters.given({"preset": "ukb-connectome", **FILES, "dg": "iFOD1"}).dg == "ifod1"
+    with pytest.raises(ParameterError, match="dg has no 'tensor': no tensor is fitted"):
+        Parameters.given({"preset": "ukb-connectome", **FILES, "dg": "tensor"})
 
 
 def test_an_array_stands_in_no_way():

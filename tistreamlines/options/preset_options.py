@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..option import check_value, companions, flag
-from ..tracking.registry import default_method, rule_for
+from ..tracking.registry import METHODS, default_method, rule_for
 from ..tracking.sources import FITTED, SOURCES
 from .definitions import applies_with, join_options, kind, options
 from .presets import PRESETS
@@ -56,10 +56,13 @@ def with_preset(named: Mapping[str, object]) -> Expansion:
     ParameterError
         If there is no such preset.
     """
+    known = options()
+    words = {key: check_value(key, known[key], named[key], kind(key)) for key in (PRESET, *FACTS) if key in named}
+    named = {**named, **words}  # as they are spelled here
     values, added, left_out = dict(named), dict[str, object](), dict[str, str]()
     if PRESET not in named:
         return Expansion("", values, added, left_out)
-    name = str(check_value(PRESET, options()[PRESET], named[PRESET], kind(PRESET)))
+    name = str(named[PRESET])
     for key, value in PRESETS[name].options.items():
         if key in named:
             continue
@@ -77,6 +80,8 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
         excluded = other in known[name].excludes or name in known[other].excludes
         if excluded or (name in FACTS and value not in applies_with(other).get(name, (value,))):
             return f"because of {flag(other)}"
+    if name == "dg" and named.get("model", value) not in (value, *METHODS[str(value)].models):
+        return "because of --model"
     if "part" in values and name in join_options():
         return "for tistreamlines join"
     if missing := [other for other in known[name].requires if values.get(other, False) is False]:
@@ -88,6 +93,11 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
         "source": source, "model": values.get("model"), "dg": values.get("dg") or default_method(source),
         "stopping": values.get("stopping") or rule_for(values)[0],
     }
+    method = METHODS[str(facts["dg"])]
+    if name == "model" and value not in method.models:
+        return f"because of {flag('dg')} {facts['dg']}"
+    if name == "backtrack" and not method.steps_draw:
+        return f"for lack of random steps with {flag('dg')} {facts['dg']}"
     for fact, words in applies_with(name).items():
         if fact != name and facts[fact] not in words:
             return f"for lack of {companions(fact, words)}"
