@@ -211,6 +211,7 @@ RECORD = {
     "`coherence` or `default`), and the fibre `coherence` with each candidate.",
     "chosen": "What the data decided: the shells in `b` and those of them that `models` and `fa` are fitted to, the "
     "order of the harmonics, and for CSD the response and the weight of its constraint.",
+    "five_tissues": "With `--save-5tt`: `path` and `sha256` of the image.",
     "warnings": "Warnings of the run.",
     "part": "With `--part`: `number` and `of`, the part's `first_seed` and its number of `seeds`.",
     "piece": "Only in the pieces that `--resume` keeps: the `first_seed` of the piece and its number of `seeds`.",

@@ -36,7 +36,7 @@ LATER = {
     "sift2_min_factor", "sift2_max_factor", "sift2_max_coeff_step", "sift2_min_cf_decrease", "sift2_fd_scale_gm",
     "sift2_fd_thresh", "sift2_remove_untracked", "sift2_no_dilate_lut", "sift2_make_null_lobes",
     "part", "resume", "arch", "devices", "exact", "threads", "chunk_size", "memory_limit", "cache_dir",
-    "shared_cache", "like", "compiler",
+    "shared_cache", "like", "preset", "compiler", "save_5tt",
 }
 
 

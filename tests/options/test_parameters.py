@@ -265,7 +265,7 @@ class TestGetters:
     def test_every_default_is_resolved(self, dg):
         chosen = Parameters(dg=dg)
         free = {name for name in options() if defaults()[name] is None and getattr(chosen, name) is None}
-        words = ("sh_basis", "sh_frame", "like")
+        words = ("sh_basis", "sh_frame", "like", "preset")
         free = {name for name in free if chosen.applies(name) and name not in words}
         assert all(options()[name].unit for name in free)
         for name in METHODS[dg].defaults:

@@ -52,6 +52,7 @@ SAME_STREAMLINES = {
     "bids_out": "it is the name of a file",
     "json_stats": "it is a file",
     "report": "it is a file",
+    "save_5tt": "it is a file",
     "density": "it is a file",
     "density_voxel": "it is the grid of that file",
     "density_grid": "it is the grid of that file",
@@ -202,7 +203,7 @@ def values(folder: Path) -> dict[str, Any]:
         "seed_image": d["white"], "sample": d["white"],
         "seed_gmwmi": np.stack([d["grey"], 0 * d["grey"], d["white"], d["fluid"], 0 * d["grey"]], axis=-1),
         "stop_map": d["stop"] - 0.3 * (np.indices(SHAPE)[2] < 3), "stop_mask": d["mask"],
-        "act": tissues_of(d),
+        "act": tissues_of(d), "sgm": 0.5 * d["grey"], "save_5tt": folder / "5tt.nii",
         "include_map": d["grey"], "exclude_map": d["fluid"], "pve_wm": d["white"], "pve_gm": d["grey"],
         "pve_csf": d["fluid"], "pve": np.stack([d["white"], d["grey"], d["fluid"]], axis=-1),
         "sh": d["sh"], "odf": d["odf"], "pmf": d["pmf"], "peaks": d["peaks"], "bedpostx": str(samples(True)),
@@ -211,7 +212,7 @@ def values(folder: Path) -> dict[str, Any]:
     words = {
         "stopping": "binary", "dg": "det", "model": "opdt", "sphere": "small", "pmf_rows": "sampled",
         "det_rule": "closest", "peaks_between": "linear", "like": "dipy", "probe_rule": "paper", "boot_rule": "dipy",
-        "negative_odf": "none", "csd_shells": "highest",
+        "negative_odf": "none", "csd_shells": "highest", "preset": "mrtrix-basic",
         "sh_basis": "tournier07", "seed_dynamic_basis": "tournier07",
         "sh_frame": "scanner", "peaks_frame": "voxel", "bvecs_frame": "fsl",
         "too_long": "truncate", "keep": "valid-ends", "sgm_truncation": "exit", "arch": "cpu", "compiler": "taichi",
@@ -233,8 +234,9 @@ def values(folder: Path) -> dict[str, Any]:
     }
     flags = ("pft", "one_way", "stop_when_included", "asymmetric", "force", "resume", "shared_cache",
              "use_f", "random_fibre", "modified_euler", "sample_points", "groups", "endpoints_only",
-             "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi", "sift2_linear",
-             "sift2_fd_scale_gm", "sift2_remove_untracked", "sift2_no_dilate_lut", "sift2_make_null_lobes")
+             "connectome_pairs", "connectome_zero_diagonal", "backtrack", "crop_at_gmwmi", "sgm_amyg_hipp",
+             "sift2_linear", "sift2_fd_scale_gm", "sift2_remove_untracked", "sift2_no_dilate_lut",
+             "sift2_make_null_lobes")
     regions = {name: [d["other ball"]] for name in ROLES}
     numbers = {
         "nseeds": 17, "seed_round": 30,

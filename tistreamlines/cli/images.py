@@ -26,7 +26,7 @@ fractions, lobe = group_option("Tissue fractions"), group_option("Lobes")
 @group_option(OUTPUT)("--crop", is_flag=True,
         help="Cut the grid to the brain, with a voxel around it.  [default: the grid of the input]")
 @group_option("Segmentation")("--sgm-amyg-hipp", is_flag=True,
-        help="Take the amygdalae and hippocampi as subcortical grey matter.  [default: cortical grey matter]")
+        help="Take the amygdalae and hippocampi as subcortical grey matter, not as cortex.  [default: off]")
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
 @fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
 @fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers it 0.")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ..options.parameters import Parameters
+from ..options.preset_options import with_preset
 from ..run.api import estimate
 from ..run.api import track as run
 from ..run.result import TrackResult
@@ -26,8 +27,8 @@ IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without 
              "such as --density or --connectome]")
 @parameter_options()
 @group_option("Running")("--dry-run", is_flag=True,
-        help="Track a pilot of 2,000 seeds or a second, and print how many streamlines, how large a tractogram, how "
-        "much memory and how long a run the whole would be. Nothing is written, and no --output is needed.")
+        help="Track a pilot of 2,000 seeds or a second, and print the streamlines, bytes, memory and time of the whole "
+        "run. Nothing is written, and no --output is needed.")
 @group_option(VERBOSITY)("--citations", is_flag=True,
         help="Print the references of the direction getter and the model, and exit.")
 @verbosity
@@ -57,14 +58,16 @@ def track(
         raise click.UsageError(advice)
     if output is None and not dry_run and not any(context.params[name] for name in IN_PLACE):
         raise click.UsageError("Missing option '-o' / '--output'.")
+    options = options_of(context)
+    if (expansion := with_preset(options)).preset and not quiet:
+        click.echo(str(expansion), err=True)
     with Display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]
         if dry_run:
-            expected = estimate(dwi, bvals, bvecs, output, watcher=display, **options_of(context))
+            expected = estimate(dwi, bvals, bvecs, output, watcher=display, **options)
             rows = expected.spec.table() | expected.table()
             text = "\n".join(f"{name:24}{value}" for name, value in rows.items())
         else:
-            options = options_of(context)
             text = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **options))
     if dry_run or not quiet:
         tell(text)

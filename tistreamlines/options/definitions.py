@@ -29,6 +29,7 @@ from ..tracking.seeding.surfaces import SurfaceOptions
 from ..tracking.selection.options import RegionOptions, SelectionOptions
 from ..tracking.sources import SOURCES
 from ..tracking.stopping import act5, anatomy, threshold
+from ..tracking.stopping.segmentation import ACT, tissue_files
 from ..tracking.weights.options import DynamicOptions, Sift2Options
 from .option_groups import FileOptions, MethodChoice, RunningOptions, SeedOptions
 
@@ -160,6 +161,8 @@ def without_effect(name: str, chosen: PackageOptions) -> str:
         return f"weighs nothing: give {listed(map(flag, WEIGHABLE))}"
     if name == "fa_response" and chosen.response not in (AUTO, FA):
         return f"changes nothing with another --response than {AUTO} or {FA}: leave one of them out"
+    if name == "seed_gmwmi" and is_word(name, chosen.seed_gmwmi) and tissue_files(chosen) is None:
+        return f"{ACT} takes the five tissues of the stopping rule: give --act"
     of_fit = name in STOPPING_RULES[chosen.stopping].maps and is_word(name, getattr(chosen, name))
     if of_fit and not (chosen.model is not None and MODELS[chosen.model].tissues is not None):
         able = listed(key for key, row in MODELS.items() if row.tissues is not None)

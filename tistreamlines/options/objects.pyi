@@ -189,12 +189,12 @@ class Options(ProductOptions, total=False):
     stop_threshold: float | None
     fa_threshold: float | None
     stop_mask: ImageLike | None
-    include_map: ImageLike | None
-    exclude_map: ImageLike | None
-    pve: ImageLike | None
     pve_wm: ImageLike | None
     pve_gm: ImageLike | None
     pve_csf: ImageLike | None
+    include_map: ImageLike | None
+    exclude_map: ImageLike | None
+    pve: ImageLike | None
     pft: bool | None
     pft_back: float | None
     pft_front: float | None
@@ -203,10 +203,13 @@ class Options(ProductOptions, total=False):
     pft_min_wm: float | None
     backtrack: bool | None
     act: ImageLike | None
+    sgm: ImageLike | None
+    sgm_amyg_hipp: bool | None
     crop_at_gmwmi: bool | None
     sgm_truncation: Literal["entry", "exit", "minimum", "random", "roulette"] | None
     # Model and directions
     like: Literal["dipy"] | None
+    preset: Literal["qsirecon-msmt-act", "ukb-connectome", "mrtrix-basic"] | None
     dg: str | Choice | None
     model: str | Choice | None
     sh_order: int | None
@@ -280,6 +283,7 @@ class Options(ProductOptions, total=False):
     max_seeds: int | None
     time_limit: float | None
     # Output
+    save_5tt: PathLike | None
     force: bool | None
     bids_out: PathLike | None
     json_stats: PathLike | None
@@ -874,6 +878,12 @@ class ACT(Choice):
 
     Parameters
     ----------
+    pve_wm : str, Path, nibabel image or ndarray, optional
+        Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
+    pve_gm : str, Path, nibabel image or ndarray, optional
+        Share of grey matter in each voxel.
+    pve_csf : str, Path, nibabel image or ndarray, optional
+        Share of cerebrospinal fluid.
     include_map : str, Path, nibabel image or ndarray, optional
         Share of each voxel where streamlines may end: grey matter, and the background.
     exclude_map : str, Path, nibabel image or ndarray, optional
@@ -882,12 +892,6 @@ class ACT(Choice):
         Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal fluid. The
         files of FSL's FAST have the opposite order. With fitted, these are the tissues that model msmt fits in the
         same run.
-    pve_wm : str, Path, nibabel image or ndarray, optional
-        Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
-    pve_gm : str, Path, nibabel image or ndarray, optional
-        Share of grey matter in each voxel.
-    pve_csf : str, Path, nibabel image or ndarray, optional
-        Share of cerebrospinal fluid in each voxel.
     pft : bool, default False
         Particle filtering: where a streamline ends invalidly or finds no direction, it goes back a little, and
         particles look for another way. The points where the stopping rule ends a streamline are kept, as in DIPY.
@@ -927,12 +931,12 @@ class ACT(Choice):
     def __init__(
         self,
         *,
-        include_map: ImageLike | None = ...,
-        exclude_map: ImageLike | None = ...,
-        pve: ImageLike | None = ...,
         pve_wm: ImageLike | None = ...,
         pve_gm: ImageLike | None = ...,
         pve_csf: ImageLike | None = ...,
+        include_map: ImageLike | None = ...,
+        exclude_map: ImageLike | None = ...,
+        pve: ImageLike | None = ...,
         pft: bool | None = ...,
         pft_back: float | None = ...,
         pft_front: float | None = ...,
@@ -947,6 +951,12 @@ class CMC(Choice):
 
     Parameters
     ----------
+    pve_wm : str, Path, nibabel image or ndarray, optional
+        Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
+    pve_gm : str, Path, nibabel image or ndarray, optional
+        Share of grey matter in each voxel.
+    pve_csf : str, Path, nibabel image or ndarray, optional
+        Share of cerebrospinal fluid.
     include_map : str, Path, nibabel image or ndarray, optional
         Share of each voxel where streamlines may end: grey matter, and the background.
     exclude_map : str, Path, nibabel image or ndarray, optional
@@ -955,12 +965,6 @@ class CMC(Choice):
         Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal fluid. The
         files of FSL's FAST have the opposite order. With fitted, these are the tissues that model msmt fits in the
         same run.
-    pve_wm : str, Path, nibabel image or ndarray, optional
-        Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
-    pve_gm : str, Path, nibabel image or ndarray, optional
-        Share of grey matter in each voxel.
-    pve_csf : str, Path, nibabel image or ndarray, optional
-        Share of cerebrospinal fluid in each voxel.
     pft : bool, default False
         Particle filtering: where a streamline ends invalidly or finds no direction, it goes back a little, and
         particles look for another way. The points where the stopping rule ends a streamline are kept, as in DIPY.
@@ -999,12 +1003,12 @@ class CMC(Choice):
     def __init__(
         self,
         *,
-        include_map: ImageLike | None = ...,
-        exclude_map: ImageLike | None = ...,
-        pve: ImageLike | None = ...,
         pve_wm: ImageLike | None = ...,
         pve_gm: ImageLike | None = ...,
         pve_csf: ImageLike | None = ...,
+        include_map: ImageLike | None = ...,
+        exclude_map: ImageLike | None = ...,
+        pve: ImageLike | None = ...,
         pft: bool | None = ...,
         pft_back: float | None = ...,
         pft_front: float | None = ...,
@@ -1019,11 +1023,24 @@ class ACT5(Choice):
 
     Parameters
     ----------
+    pve_wm : str, Path, nibabel image or ndarray, optional
+        Share of white matter in each voxel. A voxel without any tissue is background, where streamlines may end.
+    pve_gm : str, Path, nibabel image or ndarray, optional
+        Share of grey matter in each voxel.
+    pve_csf : str, Path, nibabel image or ndarray, optional
+        Share of cerebrospinal fluid.
     backtrack : bool, default False
         Where a streamline ends invalidly, it goes back a little and takes other steps, farther back after every
         third failure, as in MRtrix3's tckgen.
     act : str, Path, nibabel image or ndarray, optional
-        Five-tissue-type image (5TT) on any grid, for MRtrix3's anatomical constraints.
+        Five-tissue-type image (5TT), or labels of FreeSurfer, for MRtrix3's ACT.
+    sgm : str, Path, nibabel image or ndarray, optional
+        Subcortical grey matter, which pve_gm does not tell from the cortex: a mask, shares from 0 to 1, or labels
+        of FreeSurfer.
+    sgm_amyg_hipp : bool, default False
+        Take the amygdalae and hippocampi of labels in act or sgm as subcortical grey matter, not as cortex.
+    save_5tt : str or Path, optional
+        Write the five tissues of the run, .nii or .nii.gz. They are those of tistreamlines 5tt crop.
     crop_at_gmwmi : bool, default False
         Move ends in cortical grey matter back to its interface with white matter.
     sgm_truncation : {'entry', 'exit', 'minimum', 'random', 'roulette'}, optional
@@ -1051,8 +1068,14 @@ class ACT5(Choice):
     def __init__(
         self,
         *,
+        pve_wm: ImageLike | None = ...,
+        pve_gm: ImageLike | None = ...,
+        pve_csf: ImageLike | None = ...,
         backtrack: bool | None = ...,
         act: ImageLike | None = ...,
+        sgm: ImageLike | None = ...,
+        sgm_amyg_hipp: bool | None = ...,
+        save_5tt: PathLike | None = ...,
         crop_at_gmwmi: bool | None = ...,
         sgm_truncation: Literal["entry", "exit", "minimum", "random", "roulette"] | None = ...,
     ) -> None: ...
@@ -1328,8 +1351,9 @@ class Connectome(Product):
     radius : float, mm, optional
         Greatest distance between an end and its node of connectome.
     measure : str, or a list of these, optional
-        The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume. The
-        first one is written to its FILE, each other one to a file beside it.
+        The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume; with
+        unweighted- before it, those without weights. The first one is written to its FILE, each other one to a file
+        beside it.
     sample : str, Path, nibabel image or ndarray, or a list of these, optional
         Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, where NAME is
         that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean computes it:
@@ -1507,7 +1531,8 @@ class Sift2(Product):
     basis : str, optional
         Basis of the harmonics of sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.
     act : str, Path, nibabel image or ndarray, optional
-        Five-tissue-type (5TT) image: a voxel counts for sift2 with the square of its share of white matter.
+        Five-tissue-type (5TT) image, or a segmentation as for act: a voxel counts for sift2 with the square of its
+        share of white matter.
     proc_mask : str, Path, nibabel image or ndarray, optional
         How much each voxel counts for sift2; an image on any grid.
     csv : str or Path, optional

@@ -14,6 +14,8 @@ from ..space.harmonics import BASES
 from ..tracking.getters.shared import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method
 from ..tracking.sources import FITTED, SOURCES
+from ..tracking.stopping.segmentation import ACT
+from .presets import PRESETS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,9 +91,9 @@ class SeedOptions:
         unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,
     )
     seed_gmwmi: ImageLike | None = option(
-        None, SEEDS, "Image of five tissues, as MRtrix3's 5ttgen writes it. Random seeds lie at its interface of grey "
-        "and white matter. The search for it begins at random points of --seed-mask or --seed-image, if you give one. "
-        "Each image may have another grid.", unit="FILE",
+        None, SEEDS, "Image of five tissues, as MRtrix3's 5ttgen writes it, a segmentation, or act for that of --act. "
+        "Random seeds lie at its interface of grey and white matter. The search for it begins at random points of "
+        "--seed-mask or --seed-image, if you give one. Each image may have another grid.", unit="FILE", words=(ACT,),
         absent="as --seed-mask", excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
     )
     seeds: PointsLike | None = option(
@@ -143,9 +145,12 @@ class MethodChoice:
         choices=STOPPING_RULES.keys(), foreign=RULES_ELSEWHERE, otherwise="threshold", common=True,
     )
     like: str | None = option(
-        None, MODEL, "Take DIPY's defaults for all options, instead of those that score better on phantoms whose "
-        "bundles are known.", choices=("dipy",), foreign=DEFAULTS_ELSEWHERE, absent="this package's", common=True,
-        affects="defaults",
+        None, MODEL, "Take DIPY's defaults for all options.", choices=("dipy",), foreign=DEFAULTS_ELSEWHERE,
+        absent="this package's", common=True, affects="defaults",
+    )
+    preset: str | None = option(
+        None, MODEL, "Take the options of a pipeline, and print them; others override them.",
+        choices=PRESETS.keys(), absent="none", common=True, affects="defaults",
     )
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(_named(name, row.title) for name, row in METHODS.items()) + ".",

@@ -41,6 +41,7 @@ from .definitions import (
     without_effect,
 )
 from .objects import MADE, Options, expand
+from .preset_options import with_preset
 
 
 @dataclass(frozen=True, init=False, repr=False, eq=False)
@@ -82,11 +83,16 @@ class Parameters(PackageOptions):
         missing = defaults()
         if unknown := set(named) - set(missing) - {MADE}:
             raise TypeError(_unknown(min(unknown)))
-        values = expand(named)
+        expansion = with_preset(expand(named))
+        values = expansion.values
         for name, default in missing.items():
             self._set(name, values.get(name, default))
         # a later override must not meet the defaults that _resolve fills in below
-        self._set("_given", {name: value for name in missing if (value := getattr(self, name)) is not missing[name]})
+        given = {name: value for name in missing if (value := getattr(self, name)) is not missing[name]}
+        if expansion.preset:  # which a default overrides, too
+            given |= {name: getattr(self, name) for name in values if name in missing}
+        self._set("_given", given)
+        self._set("_added", frozenset(expansion.added))
         for name, option in options().items():
             value = getattr(self, name)
             if value is not None or missing[name] is not None:
@@ -113,7 +119,7 @@ class Parameters(PackageOptions):
 
     def __repr__(self) -> str:
         """Return the options of the user."""
-        texts = (f"{name}={value!r}" for name, value in vars(self)["_given"].items())
+        texts = (f"{name}={value!r}" for name, value in self._of_user().items())
         return f"{type(self).__name__}({', '.join(texts)})"
 
     def __eq__(self, other: object) -> bool:
@@ -123,6 +129,10 @@ class Parameters(PackageOptions):
     def __hash__(self) -> int:
         """Return a number that is the same for equal options."""
         return hash(str(self.as_dict()))
+
+    def _of_user(self) -> dict[str, object]:
+        """Return the options of the user, without those of a preset, which may have to give way to others."""
+        return {name: value for name, value in vars(self)["_given"].items() if name not in vars(self)["_added"]}
 
     def _set(self, name: str, value: object) -> None:
         object.__setattr__(self, name, value)
@@ -271,11 +281,12 @@ class Parameters(PackageOptions):
         """
         named = expand(named)
         if base is not None:
-            named = {**vars(base)["_given"], **named}
+            named = {**base._of_user(), **named}
         known = options()
+        if unknown := set(named) - set(known):
+            raise TypeError(_unknown(min(unknown)))
+        of_user, named = named, with_preset(named).values
         for name in named:
-            if name not in known:
-                raise TypeError(_unknown(name))
             for other in known[name].excludes:
                 if other in named:
                     raise ParameterError(f"{flag(name)} and {flag(other)} exclude each other: give one of them")
@@ -284,7 +295,7 @@ class Parameters(PackageOptions):
                     raise ParameterError(f"{flag(name)} needs {flag(other)}: give both or neither")
             if known[name].needs_one and not set(known[name].needs_one) & set(named):
                 raise ParameterError(f"{flag(name)} needs {listed(map(flag, known[name].needs_one))}: give one of them")
-        parameters = cls._of(named)
+        parameters = cls._of(of_user)
         for name in named:
             if reason := parameters._misfit(name) or without_effect(name, parameters):
                 raise ParameterError(f"{flag(name)} {reason}")
@@ -324,7 +335,7 @@ class Parameters(PackageOptions):
         Parameters
             The options.
         """
-        return self._of({**vars(self)["_given"], **values})
+        return self._of({**self._of_user(), **values})
 
     @property
     def parts(self) -> int:

@@ -289,7 +289,8 @@ def _start(
     chosen = Parameters.given(
         {name: value for name, value in options.items() if name not in COMMON}, options.get("parameters")
     )
-    if hands_out and (written := [n for n in ("bids_out", *PRODUCTS, "report") if getattr(chosen, n) is not None]):
+    files_of_run = ("bids_out", *PRODUCTS, "report", "save_5tt")
+    if hands_out and (written := [name for name in files_of_run if getattr(chosen, name) is not None]):
         raise ParameterError(f"{written[0]} is written by track; stream hands out streamlines and writes nothing")
     if chosen.bids_out is not None:
         path, chosen = bids.named(files["dwi"], path, chosen)
@@ -300,7 +301,7 @@ def _start(
     chosen = with_weights(chosen, path)
     products = asked(chosen)
     # join and a run that goes on read streamlines back, which products alone do not hold
-    needing = ["resume", "part" if products else "json_stats"]
+    needing = ["resume", *(("part",) if products else ("json_stats", "save_5tt"))]
     if not products and chosen.report is None:
         needing.append("force")
     for name in needing:

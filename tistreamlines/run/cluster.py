@@ -38,6 +38,8 @@ from ..option import ImageLike, PointsLike
 from ..options.definitions import input_names, is_word, join_options, kind, options
 from ..options.objects import expand
 from ..options.parameters import Parameters
+from ..options.preset_options import with_preset
+from ..tracking.products.files import check_weights
 from ..tracking.selection.places import sphere_in
 from .api import track as track_here
 from .log import Watcher
@@ -156,26 +158,30 @@ class _Job:
     write."""
 
     def __init__(self, number: int, subject: Mapping[str, object], parts: int | None, each: int) -> None:
-        self.number = number
+        self.number, all_options = number, options()
         arguments = {name: _shareable(name, value) for name, value in expand(subject).items()}
+        # join has no presets, so it receives what they stand for
+        arguments |= with_preset({name: value for name, value in arguments.items() if name in all_options}).added
         output, base = arguments.get("output"), arguments.get("parameters")
         if not isinstance(output, str | PathLike) or not output:
             raise ParameterError("output is missing: name a tractogram on storage that all workers see")
         self.output = Path(output).absolute()
-        options = {name: value for name, value in arguments.items() if name not in OTHERS}
+        of_subject = {name: value for name, value in arguments.items() if name not in OTHERS}
         if not isinstance(base, Parameters | None):
             raise ParameterError(f"parameters is {base!r}: give an object of tistreamlines.Parameters")
-        chosen = Parameters.given(options, base)
+        chosen = Parameters.given(of_subject, base)
         if chosen.part is not None:
             raise ParameterError("part is chosen for each worker: give the number of parts")
         if chosen.select is not None and parts not in (None, 1):
             raise ParameterError("--select takes the seeds in turn, in one part: leave parts out")
-        for name in (*asked(chosen), *(() if chosen.report is None else ("report",))):
-            if name not in options:
+        for name in (*asked(chosen), *(name for name in ("report", "save_5tt") if getattr(chosen, name) is not None)):
+            if name not in of_subject:
                 raise ParameterError(f"{name} is within parameters, which every part would write: give it as a keyword")
         series = (arguments.get(name) for name in SERIES)
         check_outputs(self.output, chosen, [path for path in series if isinstance(path, str | PathLike)])
         self.parts = 1 if chosen.select is not None else each
+        if self.parts > 1:
+            check_weights(chosen.weights, chosen.sift2)
         self.arguments = arguments | {"output": str(self.output), "json_stats": chosen.json_stats}
         self.dasks_threads = chosen.arch in ON_HOST and chosen.threads is None
         self.files, self.futures = ExitStack(), set[Future]()
@@ -284,6 +290,7 @@ def _track_part(folder: str, digest: str, parts: int, part: int, dasks_threads: 
     if parts > 1:
         arguments |= dict.fromkeys(("json_stats", "report", *join_options()))  # join makes them of all parts
         arguments |= {"output": f"{folder}/part{part}.trx", "part": f"{part}/{parts}"}
+        arguments |= {} if part == 1 else {"save_5tt": None}
     try:
         with _one_at_a_time:
             result = _when_free(lambda: track_here(**arguments, watcher=_Silent()))

@@ -7,50 +7,17 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
-
-from ..aliases import Array, Nifti1Image
-from ..errors import InputError, OutputError, ParameterError
-from ..fit.tissues import RED_GREEN_BLUE
-from ..fit.tissues import TISSUES as OF_FIT
+from ..aliases import Nifti1Image
+from ..errors import OutputError, ParameterError
 from ..io.drafts import check_target
-from ..io.images import OpenImage, grid_of, open_image
+from ..io.images import open_image
 from ..io.in_memory import refuse_arrays, source_of
 from ..io.maps import SUFFIXES, write_map
-from ..io.nifti import load_map
-from ..io.segmentations import TISSUES, TOLERANCE, check_fractions, read_labels, whole
 from ..option import ImageLike, PathLike, flag
-from ..space.batch import Space
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
-from ..tracking.stopping.anatomy import doubt
+from ..tracking.stopping.segmentation import FODS, cropped, of_fractions, of_segmentation
 from .fod_files import shares_in
 from .outputs import check_name, taken_by
-
-CORTICAL, SUBCORTICAL, WHITE, FLUID, PATHOLOGICAL = range(len(TISSUES))
-# FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
-LABELS = {
-    CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "
-    "2200-2202 2205-2207 2210-2212 11100-11175 12100-12175",
-    SUBCORTICAL: "9-13 25-26 48-52 57-58",
-    WHITE: "2 7 16 28 41 46 60 85 155-158 170-175 192 250-255 3000-3035 3100-3181 4000-4035 4100-4181 5001-5002 "
-    "13100-13175 14100-14175",
-    FLUID: "4-5 14-15 24 30-31 43-44 62-63 72",
-    PATHOLOGICAL: "77-82 180-181",
-}
-AMYGDALAE_HIPPOCAMPI = "17-18 53-54"
-OUTSIDE, UNKNOWN = 255, 254  # of no tissue, and of a label that is not in the table
-BRAIN = 0.5  # least sum of fractions in the brain, as in tckgen -act
-NAMED = 5  # unknown labels in a message
-FODS, VOLUMES = "tissues", {"tissues": len(OF_FIT)}  # the option that names a folder of FODs, and its image's volumes
-NO_SUBCORTICAL = (
-    "no subcortical grey matter is given: in the deep nuclei, streamlines will end at once where there is grey matter, "
-    "as in the cortex, and pass where there is white matter"
-)
-NOT_TOLD_APART = (
-    "the tissues of FODs do not tell cortical from subcortical grey matter: all of it counts as cortical, so "
-    "streamlines end as they enter a deep nucleus; --sgm adds a segmentation of these"
-)
 
 
 def five_tissues(
@@ -149,11 +116,10 @@ def five_tissues(
     for text in placement_doubts(sources.values()):
         warnings.warn(text, stacklevel=2)
     if segmentation is not None:
-        values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp)
+        values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp, crop=crop)
     else:
-        values, space = of_fractions(opened, sgm_amyg_hipp=sgm_amyg_hipp)
-    if crop:
-        values, space = cropped(values, space)
+        values, space = of_fractions(opened, partial(warnings.warn, stacklevel=2), sgm_amyg_hipp=sgm_amyg_hipp)
+        values, space = cropped(values, space) if crop else (values, space)
     if target is not None:
         write_map(target, values, space, force=force)
     image = nib.Nifti1Image(values, space.affine)
@@ -176,104 +142,3 @@ def _check(sources: Mapping[str, object], *, sgm_amyg_hipp: bool) -> None:
     if "segmentation" not in sources and sgm_amyg_hipp and "sgm" not in sources:
         raise ParameterError("--sgm-amyg-hipp needs a segmentation, or labels with --sgm")
     refuse_arrays({flag(name): source for name, source in sources.items()})
-
-
-def of_segmentation(segmentation: OpenImage, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
-    """Return the five fractions, each 0 or 1, of labels of FreeSurfer, and their grid."""
-    labels = read_labels(segmentation)
-    tissue = _tissue_of(labels.path, labels.values, sgm_amyg_hipp=sgm_amyg_hipp)
-    return np.asfortranarray(tissue[..., None] == np.arange(len(TISSUES)), np.float32), labels.space
-
-
-def of_fractions(opened: dict[str, OpenImage], *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
-    """Return the five fractions and their grid, given images of three tissues and perhaps of subcortical grey matter.
-
-    Nothing is taken to be pathological.
-    """
-    first = opened[FODS if FODS in opened else FRACTIONS[0]]
-    space = grid_of(*first, sheared=True)
-    read = partial(load_map, space=space, note=partial(warnings.warn, stacklevel=3), reference=first.path)
-    maps = {name: read(image, volumes=VOLUMES.get(name, 0), labels=name == "sgm") for name, image in opened.items()}
-    if FODS in maps:
-        maps |= _of_fods(first.path, maps.pop(FODS))
-    for name in FRACTIONS:
-        check_fractions(opened.get(name, first).path, maps[name])
-        maps[name] = maps[name].clip(0, 1)
-    if FODS not in opened and (exchanged := doubt(maps, None, None)):
-        warnings.warn(exchanged, stacklevel=3)
-    white, grey, fluid = (maps[name] for name in FRACTIONS)
-    total = white + grey + fluid
-    inside = total >= BRAIN
-    if not inside.any():
-        files = ", ".join(str(image.path) for name, image in opened.items() if name != "sgm")
-        raise InputError(f"{files}: sum to {BRAIN} or more in no voxel; give fractions from 0 to 1")
-    values = np.zeros((*space.shape, len(TISSUES)), np.float32, order="F")  # volume by volume, as NIfTI stores them
-    values[..., FLUID] = np.divide(fluid, total, where=inside, out=np.zeros_like(total))
-    left = np.where(inside, 1 - values[..., FLUID], 0)
-    if "sgm" in maps:
-        deep = _subcortical(opened["sgm"].path, maps["sgm"], sgm_amyg_hipp=sgm_amyg_hipp)
-        values[..., SUBCORTICAL] = np.minimum(deep, left)
-        left -= values[..., SUBCORTICAL]
-    else:
-        warnings.warn(NOT_TOLD_APART if FODS in opened else NO_SUBCORTICAL, stacklevel=3)
-    # a quotient of at most 1 is rounded to at most 1, which 5ttcheck demands
-    both = white + grey
-    for tissue, map_ in ((CORTICAL, grey), (WHITE, white)):
-        values[..., tissue] = left * np.divide(map_, both, where=both > 0, out=np.zeros_like(both))
-    return values, space
-
-
-def _of_fods(path: Path, shares: npt.NDArray[np.float32]) -> dict[str, npt.NDArray[np.float32]]:
-    """Return the fractions of white matter, grey matter and fluid, given the shares (x, y, z, 3) of a fit of FODs."""
-    tissues = {name: shares[..., RED_GREEN_BLUE.index(tissue)] for name, tissue in zip(FRACTIONS, OF_FIT, strict=True)}
-    if not all(values.any() for values in tissues.values()):
-        raise InputError(f"{path}: has not all of white matter, grey matter and fluid: fit FODs to two or more shells "
-                         "besides b = 0")
-    return tissues
-
-
-def _subcortical(path: Path, values: npt.NDArray[np.float32], *, sgm_amyg_hipp: bool) -> Array:
-    """Return the fraction of subcortical grey matter, given labels or the fraction itself."""
-    if values.max() > 1 + TOLERANCE and (values == np.rint(values)).all():
-        tissue = _tissue_of(path, whole(path, values), sgm_amyg_hipp=sgm_amyg_hipp)
-        values = (tissue == SUBCORTICAL).astype(np.float32)
-    elif sgm_amyg_hipp:
-        raise ParameterError(f"--sgm-amyg-hipp needs labels, and {path} has none: leave the option out")
-    check_fractions(path, values)
-    if not values.any():
-        raise InputError(f"{path}: has no subcortical grey matter; give a mask, fractions or labels of FreeSurfer")
-    return values.clip(0, 1)
-
-
-def _tissue_of(path: Path, labels: npt.NDArray[np.int64], *, sgm_amyg_hipp: bool) -> npt.NDArray[np.uint8]:
-    """Return the tissue of each label, or OUTSIDE; raise an InputError if a label belongs to none."""
-    tissues = {label: tissue for tissue, text in LABELS.items() for label in _listed(text)}
-    if sgm_amyg_hipp:
-        tissues |= dict.fromkeys(_listed(AMYGDALAE_HIPPOCAMPI), SUBCORTICAL)
-    beyond = max(tissues) + 1
-    table = np.full(beyond + 1, UNKNOWN, np.uint8)
-    table[0] = OUTSIDE
-    table[list(tissues)] = list(tissues.values())
-    tissue = table[np.minimum(labels, beyond)]
-    if (unknown := tissue == UNKNOWN).any():
-        which = np.unique(labels[unknown])
-        named = ", ".join(map(str, which[:NAMED].tolist())) + (", ..." if len(which) > NAMED else "")
-        raise InputError(f"{path}: {unknown.sum():,} voxels have labels of no known tissue ({named}); give an aseg or "
-                         "aparc+aseg of FreeSurfer, or set these labels to 0 or to those of their tissues")
-    return tissue
-
-
-def _listed(text: str) -> list[int]:
-    """Return the labels of a list such as '3 17-18'."""
-    ends = [[int(end) for end in word.split("-")] for word in text.split()]
-    return [label for first, *last in ends for label in range(first, (last or [first])[0] + 1)]
-
-
-def cropped(values: npt.NDArray[np.float32], space: Space) -> tuple[npt.NDArray[np.float32], Space]:
-    """Cut an image to its tissue and a voxel around it, between which and the tissue points are still interpolated."""
-    tissue = np.argwhere(values.any(axis=-1))
-    low, high = np.maximum(tissue.min(axis=0) - 1, 0), tissue.max(axis=0) + 2
-    values = np.asfortranarray(values[tuple(map(slice, low, high))])
-    affine = space.affine.copy()
-    affine[:3, 3] = space.to_ras(low)
-    return values, Space(affine, (values.shape[0], values.shape[1], values.shape[2]))

@@ -270,10 +270,14 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
             seeded = load(opened, seed_space, note=log.note)
     rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | MapImage] = {**own_maps(oriented, mask, parameters, space.shape)}
-    for name in rule.maps:
-        path = getattr(parameters, name)
-        if path is not None and not is_word(name, path):
-            maps[name] = _map(name, path, space, rule, log)
+    if rule.read is not None:
+        if (known := rule.read(parameters, log.warn)) is not None:
+            maps |= dict.fromkeys(rule.map_images, _elsewhere(*known, space))
+    else:
+        for name in rule.maps:
+            path = getattr(parameters, name)
+            if path is not None and not is_word(name, path):
+                maps[name] = _map(name, path, space, rule, log)
     placed = {}
     if dwi is not None:
         name = "dwi" if dwi.has_gradients else "bvecs"
@@ -357,11 +361,12 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
         return nifti.load_mask(path, space, log.note, place=log.warn).astype(np.float32)
     if name in rule.map_images:
         opened = images.open_image(path)
-        if rule.read is not None:
-            values, grid = rule.read(opened, log.warn)
-        else:
-            grid = images.grid_of(*opened)
-            values = nifti.load_map(opened, grid, log.note, count)
-        nifti.check_overlap(opened.path, values, grid, space)
-        return MapImage(values, np.linalg.solve(grid.affine, space.affine))
+        grid = images.grid_of(*opened)
+        return _elsewhere(opened.path, nifti.load_map(opened, grid, log.note, count), grid, space)
     return nifti.load_map(path, space, log.note, count, place=log.warn)
+
+
+def _elsewhere(path: Path, values: Map, grid: Space, space: Space) -> MapImage:
+    """Return a map on another grid than the tracked image, in which it must lie."""
+    nifti.check_overlap(path, values, grid, space)
+    return MapImage(values, np.linalg.solve(grid.affine, space.affine))

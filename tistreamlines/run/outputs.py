@@ -13,6 +13,7 @@ from ..aliases import Json
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.in_memory import InMemory
+from ..io.maps import SUFFIXES as MAP_SUFFIXES
 from ..io.writer import SINKS, table_of
 from ..option import flag
 from ..options.parameters import Parameters
@@ -36,6 +37,7 @@ class Outputs:
     stats : file for the counts, if any.
     table : what is sampled along the streamlines of a .tck file, which has no room for it, if anything.
     report : page about the run, if any; its other files lie beside it.
+    tissues : image of five tissues, if any.
     """
 
     tractogram: Path | None
@@ -43,15 +45,17 @@ class Outputs:
     stats: Path | None = None
     table: Path | None = None
     report: Path | None = None
+    tissues: Path | None = None
 
     @classmethod
     def of(cls, tractogram: Path | None, parameters: Parameters) -> Outputs:
         """Return the outputs that the options ask for."""
-        stats, report = (None if path is None else Path(path) for path in (parameters.json_stats, parameters.report))
+        paths = parameters.json_stats, parameters.report, parameters.save_5tt
+        stats, report, tissues = (None if path is None else Path(path) for path in paths)
         table = None
         if tractogram is not None and tractogram.suffix.lower() == ".tck" and parameters.sample:
             table = table_of(tractogram)
-        return cls(tractogram, asked(parameters), stats, table, report)
+        return cls(tractogram, asked(parameters), stats, table, report, tissues)
 
     @property
     def product_files(self) -> list[Path]:
@@ -70,10 +74,13 @@ class Outputs:
 
     @property
     def others(self) -> list[tuple[Path, str]]:
-        """The counts and the files of the report, each with its name in messages."""
+        """The counts, the five tissues and the files of the report, each with its name in messages."""
+        single = ("json_stats", self.stats), ("save_5tt", self.tissues)
         pages = [] if self.report is None else files_of(self.report).values()
-        counts = [] if self.stats is None else [(self.stats, f"--json-stats {self.stats}:")]
-        return counts + [(path, f"--report {self.report}: {path.name}") for path in pages]
+        return [
+            *((path, f"{flag(name)} {path}:") for name, path in single if path is not None),
+            *((path, f"--report {self.report}: {path.name}") for path in pages),
+        ]
 
     @property
     def places(self) -> list[Path]:
@@ -133,6 +140,9 @@ def check_names(
     tractogram, page = outputs.tractogram, outputs.report
     if page is not None and page.suffix.lower() not in SUFFIXES:
         raise OutputError(f"{page}: unknown suffix {page.suffix!r}; end the name with {', '.join(SUFFIXES)}")
+    tissues = outputs.tissues
+    if tissues is not None and not suffix_of(tissues, MAP_SUFFIXES):
+        raise OutputError(f"{tissues}: unknown suffix {tissues.suffix!r}; end the name with {', '.join(MAP_SUFFIXES)}")
     for path in (tractogram, *outputs.product_files):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")

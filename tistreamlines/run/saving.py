@@ -24,7 +24,8 @@ from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.checksums import crc32
 from ..io.drafts import completed
-from ..io.images import existing_path
+from ..io.images import existing_path, silent
+from ..io.maps import write_map
 from ..io.regular import open_regular
 from ..io.trx import MEMBERS, contents, map_points, member_of_points
 from ..io.writer import WriterThread
@@ -35,6 +36,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import Content, layout_of
+from ..tracking.stopping.segmentation import tissue_files
 from .ends import Counts
 from .outputs import Outputs, check_outputs, reserved
 from .products import Products, record_path
@@ -134,11 +136,19 @@ class Receiver:
         beside = record_path(output, self.products.paths)
         assert beside is not None
         file = {} if output is None else {"tractogram": tractogram(output)}
-        content = record | file | self.products.details
+        content = record | file | self.products.details | self._write_tissues()
         sidecar.write_record(beside, content, force=self.force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, content["result"], force=self.force)
         return content
+
+    def _write_tissues(self) -> Json:
+        """Write the five tissues of the run if an option names their file; return what the record says of it."""
+        if self.parameters.save_5tt is None or (tissues := tissue_files(self.parameters)) is None:
+            return {}
+        path = Path(self.parameters.save_5tt)
+        write_map(path, *tissues.read(silent), force=self.force)
+        return {"five_tissues": sidecar.file_record(path)}
 
 
 def save(
@@ -165,7 +175,7 @@ def save(
     """
     files = record["inputs"]
     series = [files[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in files]
-    others = dict.fromkeys(("json_stats", "report", *product_options()))  # no other file is written
+    others = dict.fromkeys(("json_stats", "report", "save_5tt", *product_options()))  # no other file is written
     chosen = parameters.changed(force=force, resume=False, groups=False, **others)
     with reserved(Outputs(output), partial(check_outputs, output, chosen, series)):
         if isinstance(streamlines, Path) and streamlines.suffix.lower() == output.suffix.lower():

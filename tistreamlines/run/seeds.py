@@ -16,6 +16,7 @@ from ..tracking.seeding.files import load_seeds, seeds_in_file
 from ..tracking.seeding.more_seeds import BallSeeds, GridSeeds, SeedsElsewhere, SeedsPerVoxel, WeightedSeeds
 from ..tracking.seeding.seeds import Draw, RandomSeeds, Seeds
 from ..tracking.seeding.surfaces import SeedMask, surface_seeds
+from ..tracking.stopping.segmentation import tissue_files
 from ..tracking.weights.options import TRACKED
 
 
@@ -54,10 +55,10 @@ def seeds_of(
         return BallSeeds(balls, space, draw)
     if parameters.seed_dynamic is not None:
         return _dynamic(parameters, files, space, step_mm, draw)
-    if "seed_gmwmi" in files:
+    if (tissues := tissue_files(parameters, "seed_gmwmi")) is not None:
         from ..tracking.seeding.interface import interface_seeds
 
-        return interface_seeds(files["seed_gmwmi"], *region, space, draw)
+        return interface_seeds(tissues, *region, space, draw)
     if surfaces := [file for name, file in files.items() if name.split()[0] == "seed_surface"]:
         return surface_seeds(
             surfaces, space, draw, vertex_space=parameters.surface_space, direction=parameters.surface_direction,
@@ -74,8 +75,8 @@ def _dynamic(
     from ..tracking.weights.dynamic_seeds import DynamicSeeds
 
     return DynamicSeeds(
-        files.get("seed_dynamic", TRACKED), parameters.seed_dynamic_basis or parameters.sh_basis, files.get("act"),
-        space, step_mm, parameters.arch, draw, parameters.select, parameters.seed_round,
+        files.get("seed_dynamic", TRACKED), parameters.seed_dynamic_basis or parameters.sh_basis,
+        tissue_files(parameters), space, step_mm, parameters.arch, draw, parameters.select, parameters.seed_round,
     )
 
 

@@ -15,8 +15,7 @@ from ..aliases import Array
 from ..errors import ParameterError
 from ..fit.models import MODELS
 from ..io import maps, tables
-from ..io.images import AnyPath, Tell
-from ..io.segmentations import load_five_tissues
+from ..io.images import Tell
 from ..option import flag, listed
 from ..space.batch import Space
 from .getters import along_peaks, bedpostx, boot, cone, fod, pmf, ptt
@@ -161,8 +160,9 @@ class StoppingRule(Generic[Map, Options]):
         Those of ``maps`` that may lie on any grid: ``prepare`` receives each as an
         :class:`~tistreamlines.tracking.tables.inputs.MapImage`.
     read : callable or None
-        Reads a map on another grid, from the opened image and a function that receives warnings; returns values and
-        grid. None for maps of any kind.
+        Makes one map on another grid, the one of ``map_images``, from the options, which name images of it, and a
+        function that receives warnings. It returns what messages call the map, its values and its grid, or None if no
+        option names it. None instead of a function if each option names a map.
     chosen_by : tuple of str
         Options besides the maps that choose the rule in the same way.
     defaults : mapping
@@ -187,7 +187,7 @@ class StoppingRule(Generic[Map, Options]):
     rule: Callable[[Options, tuple[float, ...]], Rule] | None = None
     in_rows: int = 1
     map_images: tuple[str, ...] = ()
-    read: Callable[[AnyPath, Tell], tuple[Array, Space]] | None = None
+    read: Callable[[Options, Tell], tuple[Path, Array, Space] | None] | None = None
     chosen_by: tuple[str, ...] = ()
     defaults: Mapping[str, object] = field(default_factory=dict)
     tissues: Callable[[Mapping[str, Map]], MapImage | None] = lambda _: None
@@ -323,9 +323,9 @@ STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {
         draws=True, rule=anatomy.cmc_of, in_rows=2, tissues=anatomy.tissues_of, example='pve="pve.nii.gz"',
     ),
     act5.NAME: StoppingRule(
-        "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, {"act": 5},
+        "ends them by five tissues, as MRtrix3's ACT", act5.prepare, act5.Act5Options, act5.MAPS,
         doubt=act5.doubt, references=("Smith 2012",), rule=act5.rule_of, in_rows=0, map_images=("act",),
-        read=load_five_tissues,
+        read=act5.read,
         defaults={"keep": "valid-ends", "min_length": "2vox", "too_long": "drop"}, tissues=act5.tissues_of,
         example='act="5tt.nii.gz"',
     ),

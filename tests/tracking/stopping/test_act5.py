@@ -283,7 +283,7 @@ def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtr
 
 @pytest.mark.parametrize(
     ("shape", "words"),
-    [((4, 4, 4), "four axes and five volumes"), ((4, 4, 4, 3), "four axes and five volumes")],
+    [((4, 4, 4), "only 0 and 1, as a mask"), ((4, 4, 4, 3), "four axes and five volumes")],
 )
 def test_what_is_no_image_of_five_tissues_is_refused(head, tmp_path, shape, words):
     path = tmp_path / "no.nii.gz"

@@ -48,6 +48,36 @@ def test_matrices_are_those_of_tck2connectome(place, measure, monkeypatch):
     np.testing.assert_allclose(np.loadtxt("o.csv", delimiter=","), expected, rtol=1e-5)
 
 
+def test_one_pass_makes_the_matrices_of_qsirecon(place, monkeypatch):
+    """Two atlases, four measures of weighted and of unweighted streamlines, and the mean of a map: ten commands."""
+    folder, call = place
+    monkeypatch.chdir(folder)
+    call("mrcalc SIFT_phantom/parc.mif 1 -gt 1 2 -if SIFT_phantom/parc.mif 0 -gt 1 0 -if -mult both.nii.gz"
+         " -datatype uint16")
+    call("mrconvert SIFT_phantom/fods.mif map.nii.gz -coord 3 0 -axes 0,1,2")
+    call("tcksample SIFT_phantom/tracks.tck map.nii.gz mean.txt -stat_tck mean")
+    measures = {
+        "count": "-tck_weights_in w.txt", "inverse-volume": "-tck_weights_in w.txt -scale_invnodevol",
+        "unweighted-count": "", "unweighted-mean-length": "-scale_length -stat_edge mean",
+        "map_mean": "-tck_weights_in w.txt -scale_file mean.txt -stat_edge mean",
+    }
+    atlases = ("parc.nii.gz", "both.nii.gz")
+    ts.map_tractogram(
+        "SIFT_phantom/tracks.tck", connectome=[(name, f"q{name[0]}.csv") for name in atlases], weights="w.txt",
+        connectome_measure=list(measures)[:4], connectome_sample="map.nii.gz", connectome_radius=2, force=True,
+    )
+    for name in atlases:
+        for measure, options in measures.items():
+            how = f"-symmetric -assignment_radial_search 2 {options}"
+            call(f"tck2connectome SIFT_phantom/tracks.tck {name} t.csv {how}")
+            file = f"q{name[0]}.csv" if measure == "count" else f"q{name[0]}_{measure}.csv"
+            ours, expected = (np.loadtxt(path, delimiter=",") for path in (file, "t.csv"))
+            assert np.count_nonzero(expected) >= 3, (name, measure)
+            if measure == "unweighted-count":
+                np.testing.assert_array_equal(ours, expected)
+            np.testing.assert_allclose(ours, expected, rtol=2e-5, err_msg=f"{name} {measure}")
+
+
 def test_a_run_weighs_what_it_tracks(place, monkeypatch):
     """Whether a tractogram is written or not."""
     folder, _ = place

@@ -21,7 +21,8 @@ class BacktrackOptions:
 
     backtrack: bool = option(
         False, SEEDS, "Where a streamline ends invalidly, it goes back a little and takes other steps, farther back "
-        "after every third failure, as in MRtrix3's tckgen.", excludes=("pft", "stop_when_included"),
+        "after every third failure, as in MRtrix3's tckgen.", off="no-backtrack",
+        excludes=("pft", "stop_when_included"),
     )
 
 

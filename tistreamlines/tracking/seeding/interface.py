@@ -18,10 +18,10 @@ import numpy.typing as npt
 from ...backends.numba.cache import Function, text_of
 from ...devices.threads import in_threads, single_blas
 from ...errors import InputError, ParameterError
-from ...io.images import AnyPath, open_image
-from ...io.segmentations import load_five_tissues
+from ...io.images import AnyPath, silent
 from ...option import flag
 from ...space.batch import Space
+from ..stopping.segmentation import TissueFiles, read_tissues
 from ..tables.rows import of_windows
 from .more_seeds import cells_around, voxels_by_share
 from .seeds import Draw, DrawnSeeds, corners_of, first_success
@@ -88,17 +88,16 @@ class Segmentation:
         return back, 0.5 * float(self.space.voxel_sizes.min())
 
 
-def load_segmentation(path: AnyPath) -> Segmentation:
-    """Read a segmentation of five tissues, an image of five volumes, on its own grid.
+def load_segmentation(source: AnyPath | TissueFiles) -> Segmentation:
+    """Read a segmentation of five tissues on its own grid, see :func:`..stopping.segmentation.read_tissues`.
 
     Raises
     ------
     InputError
         If the file is no image of five tissues.
     """
-    opened = open_image(path)
-    values, space = load_five_tissues(opened, lambda _: None)  # the interface does not depend on the sums of tissues
-    return Segmentation(np.ascontiguousarray(values), space, str(opened))
+    values, space = read_tissues(source, silent)  # the interface does not depend on the sums of tissues
+    return Segmentation(np.ascontiguousarray(values), space, str(source))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +174,8 @@ class InterfaceSeeds(DrawnSeeds):
 
 
 def interface_seeds(
-    path: AnyPath, voxels: Voxels, weights: Floats, affine: npt.NDArray[np.float64], space: Space, draw: Draw
+    source: AnyPath | TissueFiles, voxels: Voxels, weights: Floats, affine: npt.NDArray[np.float64], space: Space,
+    draw: Draw,
 ) -> InterfaceSeeds:
     """Return seeds at the interface in a segmentation; without voxels, points are drawn in those that it passes.
 
@@ -184,11 +184,11 @@ def interface_seeds(
     InputError
         If the segmentation cannot be read, or has no interface, or if that is not found.
     """
-    segmentation = load_segmentation(path)
+    segmentation = load_segmentation(source)
     crossed = segmentation.interface()
     if not len(crossed):
         raise InputError(
-            f"{path}: grey and white matter meet nowhere; give five volumes: cortical and deep grey matter, white "
+            f"{source}: grey and white matter meet nowhere; give five volumes: cortical and deep grey matter, white "
             "matter, fluid and pathology, as MRtrix3's 5ttgen writes them"
         )
     if not len(voxels):

@@ -4,40 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
+from ...io.images import Tell
 from ...kernels.stopping import act5, five_tissues
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
-from ...option import SEEDS, ImageLike, option
+from ...option import OUTPUT, SEEDS, ImageLike, PathLike, flag, option
+from ...space.batch import Space
 from ..parts import Recovery, Rule
 from ..recovery.recoveries import Backtracking, BacktrackOptions
 from ..tables.inputs import MapImage, StopTables
+from .anatomy import TISSUES as FRACTIONS
+from .anatomy import TissueOptions
+from .segmentation import ACT, NAME, SGM, tissue_files
 
-NAME = "act5"
+MAPS = {**dict.fromkeys((*FRACTIONS, SGM), 0), ACT: 5}  # options, and volumes
+GIVEN = (ACT, FRACTIONS[0])  # options, one of which the rule needs
 MOST_LOOKED_AT = 1_000_000  # voxels
 UNREAD = MapImage(np.empty((0, 0, 0, 5), np.float32), np.eye(4))  # tissues before they are read
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
 @dataclass(frozen=True)
-class Act5Options(BacktrackOptions):
+class Act5Options(BacktrackOptions, TissueOptions):
     """The options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
     act: ImageLike | None = option(
-        None, SEEDS, "Five-tissue-type image (5TT) on any grid, for MRtrix3's anatomical constraints.",
-        unit="FILE", absent="none", common=True,
+        None, SEEDS, "Five-tissue-type image (5TT), or labels of FreeSurfer, for MRtrix3's ACT.",
+        unit="FILE", absent="none", excludes=FRACTIONS, common=True,
+    )
+    sgm: ImageLike | None = option(
+        None, SEEDS, "Subcortical grey matter, which --pve-gm does not tell from the cortex: a mask, shares from 0 to "
+        "1, or labels of FreeSurfer.", unit="FILE", absent="none", requires=FRACTIONS,
+    )
+    sgm_amyg_hipp: bool = option(
+        False, SEEDS, "Take the amygdalae and hippocampi of labels in --act or --sgm as subcortical grey matter, not "
+        "as cortex.", off="no-sgm-amyg-hipp", needs_one=(ACT, SGM),
+    )
+    save_5tt: PathLike | None = option(
+        None, OUTPUT, "Write the five tissues of the run, .nii or .nii.gz. They are those of tistreamlines 5tt --crop.",
+        unit="FILE", absent="not written", needs_one=GIVEN, affects="run",
     )
     crop_at_gmwmi: bool = option(
-        False, SEEDS, "Move ends in cortical grey matter back to its interface with white matter.", requires=("act",),
+        False, SEEDS, "Move ends in cortical grey matter back to its interface with white matter.",
+        off="no-crop-at-gmwmi", needs_one=GIVEN,
     )
     sgm_truncation: str | None = option(
         None, SEEDS, "Where a streamline ends that has passed through subcortical grey matter: before it enters, where "
         "it leaves, at the least amplitude of the FOD, at any point, or at a point drawn by its amplitude.",
-        choices=tuple(CUTS), absent="minimum", requires=("act",),
+        choices=tuple(CUTS), absent="minimum", needs_one=GIVEN,
     )
 
 
@@ -71,6 +91,13 @@ def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: MapImage = 
     )
 
 
+def read(options: Act5Options, warn: Tell) -> tuple[Path, Array, Space] | None:
+    """Return what messages call the five tissues that options name, (x, y, z, 5) float32, and their grid."""
+    if (files := tissue_files(options)) is None:
+        return None
+    return Path(str(files)), *files.read(warn)
+
+
 def prepare(
     maps: Mapping[str, MapImage], anisotropy: Callable[[], Array], options: Act5Options, sides: tuple[float, ...]
 ) -> StopTables:
@@ -100,10 +127,10 @@ def prepare(
         If the image has no white matter.
     """
     if "act" not in maps:
-        raise ParameterError(f"--stopping {NAME} needs --act")
+        raise ParameterError(f"--stopping {NAME} needs --act, or tissue fractions with {flag(FRACTIONS[0])}")
     if not maps["act"].values[..., five_tissues.WHITES].any():
-        raise InputError(f"{options.act}: has no white matter (its third volume): give the five tissues in the order "
-                         "of MRtrix3's 5TT images")
+        raise InputError(f"{tissue_files(options)}: has no white matter (its third volume): give the five tissues in "
+                         "the order of MRtrix3's 5TT images")
     return StopTables(rule_of(options, sides, maps["act"]))
 
 
@@ -135,7 +162,7 @@ def doubt(maps: Mapping[str, MapImage], anisotropy: Callable[[], Array] | None, 
         return ""
     every = max(1, round((np.prod(tissues.values.shape[:3]) / MOST_LOOKED_AT) ** (1 / 3)))
     doubt = describe_exchange(*np.moveaxis(tissues.values[::every, ::every, ::every], -1, 0))
-    return doubt and f"{options.act}: {doubt}, so its volumes may be exchanged: give MRtrix3's order"
+    return doubt and f"{tissue_files(options)}: {doubt}, so its volumes may be exchanged: give MRtrix3's order"
 
 
 def with_sum(tissues: MapImage) -> MapImage:

@@ -27,7 +27,25 @@ TOLERANCE = 1e-3  # of fractions and their sums
 
 
 @dataclass(frozen=True)
-class FractionOptions:
+class TissueOptions:
+    """Options of tissue fractions, also of five tissues."""
+
+    pve_wm: ImageLike | None = option(
+        None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
+        "may end.", unit="FILE", absent="none", requires=TISSUES[1:], common=True,
+    )
+    pve_gm: ImageLike | None = option(
+        None, SEEDS, "Share of grey matter in each voxel.", unit="FILE", absent="none",
+        requires=(TISSUES[0], TISSUES[2]), common=True,
+    )
+    pve_csf: ImageLike | None = option(
+        None, SEEDS, "Share of cerebrospinal fluid.", unit="FILE", absent="none", requires=TISSUES[:2],
+        common=True,
+    )
+
+
+@dataclass(frozen=True)
+class FractionOptions(TissueOptions):
     """Options of the maps of both rules."""
 
     include_map: ImageLike | None = option(
@@ -42,18 +60,6 @@ class FractionOptions:
         None, SEEDS, "Tissue fractions in one 4-D image of three volumes: white matter, grey matter, cerebrospinal "
         "fluid. The files of FSL's FAST have the opposite order. With fitted, these are the tissues that --model msmt "
         "fits in the same run.", unit="FILE", absent="none", excludes=TISSUES, words=(OF_FIT,),
-    )
-    pve_wm: ImageLike | None = option(
-        None, SEEDS, "Share of white matter in each voxel. A voxel without any tissue is background, where streamlines "
-        "may end.", unit="FILE", absent="none", requires=TISSUES[1:], common=True,
-    )
-    pve_gm: ImageLike | None = option(
-        None, SEEDS, "Share of grey matter in each voxel.", unit="FILE", absent="none",
-        requires=(TISSUES[0], TISSUES[2]), common=True,
-    )
-    pve_csf: ImageLike | None = option(
-        None, SEEDS, "Share of cerebrospinal fluid in each voxel.", unit="FILE", absent="none", requires=TISSUES[:2],
-        common=True,
     )
 
 

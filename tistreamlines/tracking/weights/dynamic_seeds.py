@@ -25,6 +25,7 @@ from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
 from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_success
+from ..stopping.segmentation import TissueFiles
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .fods import Fods, option_fods
 from .visits import Visitor
@@ -116,7 +117,7 @@ class DynamicSeeds(DrawnSeeds):
 
     fod: AnyPath
     basis: str | None
-    tissues: AnyPath | None
+    tissues: AnyPath | TissueFiles | None
     space: Space
     step_mm: float
     arch: str

@@ -22,6 +22,7 @@ from ...option import flag
 from ...space.batch import Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import round_up
+from ..stopping.segmentation import TissueFiles
 from .fods import Fods
 from .visits import FixelTable
 from .voxel_masks import read_grid_mask, tissue_mask
@@ -82,7 +83,7 @@ class FixelRules:
         needs ``dilate=False``.
     """
 
-    tissues: AnyPath | None = None
+    tissues: AnyPath | TissueFiles | None = None
     proc_mask: AnyPath | None = None
     scale_grey: bool = False
     dilate: bool = True

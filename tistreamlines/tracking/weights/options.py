@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ParameterError
-from ...io.images import AnyPath
 from ...option import OUTPUT, SEEDS, ImageLike, OneOrMore, PathLike, option, pairs_of, values_of
+from ..stopping.segmentation import ACT, TissueFiles, tissue_files
 
 TRACKED = "tracked"  # instead of an image of FODs: what streamlines follow
 SUFFIXES = (".txt", ".csv")
@@ -34,8 +34,9 @@ class Sift2Options:
         unit="NAME", absent="tournier07 for a .mif; other files need it", **NEEDS,
     )
     sift2_act: ImageLike | None = option(
-        None, OUTPUT, "Five-tissue-type (5TT) image: a voxel counts for --sift2 with the square of its share of white "
-        "matter.", unit="FILE", absent="the image of --act, if there is one", excludes=("sift2_proc_mask",), **NEEDS,
+        None, OUTPUT, "Five-tissue-type (5TT) image, or a segmentation as for --act: a voxel counts for --sift2 with "
+        "the square of its share of white matter.", unit="FILE", absent="the image of --act, if there is one",
+        excludes=("sift2_proc_mask",), **NEEDS,
     )
     sift2_proc_mask: ImageLike | None = option(
         None, OUTPUT, "How much each voxel counts for --sift2; an image on any grid.", unit="FILE",
@@ -146,10 +147,10 @@ def check(options: Sift2Options) -> None:
         raise ParameterError("--sift2-fd-scale-gm needs five tissues: give --sift2-act")
 
 
-def tissues_of(options: Sift2Options) -> AnyPath | None:
-    """Return the five-tissue-type image, that of tracking if no other is given, or None."""
+def tissues_of(options: Sift2Options) -> TissueFiles | None:
+    """Return the images of five tissues, those of tracking if no other is given, or None."""
     is_given = options.sift2_act is not None or options.sift2_proc_mask is not None
-    return getattr(options, "sift2_act" if is_given else "act", None)
+    return tissue_files(options, "sift2_act" if is_given else ACT)
 
 
 def are_followed(options: Any) -> bool:

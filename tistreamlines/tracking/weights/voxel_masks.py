@@ -11,12 +11,12 @@ from ...devices import Device
 from ...errors import InputError
 from ...io.images import AnyPath, Tell
 from ...io.nifti import load_map
-from ...io.segmentations import load_five_tissues
 from ...kernels.weights.tissue_shares import COUNTED, POINTS, Shares, count_tissues
 from ...linker.lang import LANES
 from ...linker.parts import Source
 from ...linker.records import INTS, spread
 from ...space.batch import Space
+from ..stopping.segmentation import TissueFiles, read_tissues
 from ..tables.inputs import MapCount, MapImage
 
 TOGETHER = 2**15  # voxels in a launch
@@ -40,7 +40,7 @@ def read_grid_mask(path: AnyPath, space: Space, warn: Tell) -> Array:
 
 
 def tissue_mask(
-    path: AnyPath, space: Space, inside: Array, device: Device, threads: int | None, warn: Tell
+    source: AnyPath | TissueFiles, space: Space, inside: Array, device: Device, threads: int | None, warn: Tell
 ) -> tuple[Array, Array]:
     """Return the squared share of white matter in each voxel, and that by which grey matter lowers fibre densities.
 
@@ -48,8 +48,8 @@ def tissue_mask(
 
     Parameters
     ----------
-    path : path-like
-        Five-tissue-type (5TT) image.
+    source : path-like or TissueFiles
+        Five-tissue-type (5TT) image, or what it is made of.
     space : Space
         Grid of the fixels.
     inside : (x, y, z) bool
@@ -68,7 +68,7 @@ def tissue_mask(
     InputError
         If the image is missing or damaged, or has no white matter where functions are.
     """
-    values, grid = load_five_tissues(path, warn)
+    values, grid = read_tissues(source, warn)
     if values.shape[:3] == inside.shape and np.abs(grid.affine - space.affine).max() < SAME:
         shares = np.where(inside[..., None], values, 0.0).astype(float)
     else:
@@ -77,7 +77,7 @@ def tissue_mask(
         shares[inside] = _count_tissues(tissues, np.argwhere(inside), device, threads)
     mask = shares[..., 2] ** 2
     if not mask.any():
-        raise InputError(f"{path}: has no white matter where the FODs are: are both of one subject, in one space?")
+        raise InputError(f"{source}: has no white matter where the FODs are: are both of one subject, in one space?")
     return mask, 1.0 - shares[..., 0] - 0.5 * shares[..., 1]
 
 

@@ -21,7 +21,17 @@ from ...growth.settings import Settings
 from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile, check_weights, weight_unit
 from ..samples.sampler import SampledMeans, names_of
-from .matrix import MEASURES, Edges, Matrix, Measure, measures_of, weight_measure, weighted_columns, written
+from .matrix import (
+    MEASURES,
+    UNWEIGHTED,
+    Edges,
+    Matrix,
+    Measure,
+    measures_of,
+    weight_measure,
+    weighted_columns,
+    written,
+)
 from .on_device import DeviceConnectomes
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
@@ -52,9 +62,9 @@ class ConnectomeOptions:
         affects="run",
     )
     connectome_measure: OneOrMore[str] | None = option(
-        None, OUTPUT, f"The values of --connectome for two nodes: {', '.join(MEASURES)}. The first one is written to "
-        "its FILE, each other one to a file beside it.", unit="MEASURE", absent="count", requires=("connectome",),
-        affects="run",
+        None, OUTPUT, f"The values of --connectome for two nodes: {', '.join(MEASURES)}; with {UNWEIGHTED} before it, "
+        "those without --weights. The first one is written to its FILE, each other one to a file beside it.",
+        unit="MEASURE", absent="count", requires=("connectome",), affects="run",
     )
     connectome_sample: OneOrMore[ImageLike] | None = option(
         None, OUTPUT, "Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, "
@@ -70,7 +80,7 @@ class ConnectomeOptions:
     connectome_pairs: bool = option(
         False, OUTPUT, "Also write the two nodes of each streamline, 0 for none, to a file beside each matrix of "
         "--connectome (_pairs.tsv): a line for each streamline, in the order of the tractogram.",
-        requires=("connectome",), affects="run",
+        off="no-connectome-pairs", requires=("connectome",), affects="run",
     )
     weights: str | None = option(
         None, OUTPUT, "Weigh the streamlines in --connectome, --density and --ends: sift2 for the weights of --sift2, "
@@ -81,7 +91,7 @@ class ConnectomeOptions:
     )
     connectome_zero_diagonal: bool = option(
         False, OUTPUT, "Set the diagonal of --connectome to 0: streamlines with both ends in the same node do not "
-        "count.", requires=("connectome",), affects="run",
+        "count.", off="no-connectome-zero-diagonal", requires=("connectome",), affects="run",
     )
 
 

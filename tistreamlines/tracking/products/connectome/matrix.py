@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -36,14 +36,17 @@ class Measure:
     of : returns it from the sums over streamlines, (..., columns), and the mean number of voxels of both nodes, (...).
     columns : those of the sums that it is made of.
     total : whether it is a sum over streamlines, not a mean.
+    weighable : whether it is that of weighted streamlines where these have weights.
     """
 
     words: str
     of: Callable[[Array, Array], Array]
     columns: tuple[int, ...]
     total: bool = True
+    weighable: bool = True
 
 
+UNWEIGHTED = "unweighted-"  # before the name of a measure
 MEASURES: dict[str, Measure] = {
     "count": Measure("number of streamlines", lambda sums, volume: sums[..., COUNT], (COUNT,)),
     "length": Measure("summed length, mm", lambda sums, volume: sums[..., LENGTH], (LENGTH,)),
@@ -78,17 +81,21 @@ def mean_sample(name: str, place: int) -> Measure:
 
 def measures_of(names: Sequence[str], maps: Iterable[str]) -> dict[str, Measure]:
     """Return measures by name, that of the count by default, and the means of sampled maps."""
-    if wrong := [name for name in names if name not in MEASURES]:
-        raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}")
-    sampled = {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
-    return {name: MEASURES[name] for name in names or ("count",)} | sampled
+    if wrong := [name for name in names if name.removeprefix(UNWEIGHTED) not in MEASURES]:
+        raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}, or one of these with "
+                             f"{UNWEIGHTED} before it")
+    known = {name: MEASURES[name.removeprefix(UNWEIGHTED)] for name in names or ("count",)}
+    known |= {name: replace(known[name], weighable=False) for name in known if name.startswith(UNWEIGHTED)}
+    return known | {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
 
 
 def weight_measure(measure: Measure) -> Measure:
     """Return a measure whose streamlines are weighted, as MRtrix3's tck2connectome has it with ``-tck_weights_in``.
 
-    Its columns are as in the result of :func:`weighted_columns`.
+    Its columns are as in the result of :func:`weighted_columns`. One that is not weighable stays as it is.
     """
+    if not measure.weighable:
+        return measure
     return Measure(
         f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.of(sums[..., SAMPLED:], volume),
         tuple(SAMPLED + column for column in measure.columns), measure.total,
