@@ -68,7 +68,7 @@ def below(parts, source, count, bottom):
 def add_column(parts, source, count, i, j, volumes, areas):
     """Add a polygon within the column (i, j) of voxels; what lies above the last voxel covers all of them."""
     first, last = cells(parts, source, count, 2, volumes.shape[2])
-    for k in range(first, last + 1):
+    for k in range(min(first, volumes.shape[2] - 1), last + 1):
         top = k + 1.0 if k + 1 < volumes.shape[2] else math.inf
         corners = slab(parts, source, count, 2, k, top, 3)
         area, volume = below(parts, 3, corners, k)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -139,16 +140,15 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
     labels = read_labels(subject.segmentation)
     space = labels.space if space is None else space
     brain = load_map(subject.brain, space, reference=labels.path) >= BRAIN_VALUE
-    surfaces: list[Callable[[], Surface]] = [
-        _cortex_of(path, tissue, labels) for path, tissue in zip(subject.cortex, CORTEX.values(), strict=True)
-    ]
-    surfaces += [_surface_of(structure, labels) for structure in STRUCTURES]
-    shares = in_threads(lambda surface: enclosed(surface(), space), surfaces, None)
+    shares = in_threads(lambda surface: enclosed(surface(), space), _surfaces(subject, labels), None)
+    if not (boxes := [*(share.box for share in shares if share.values.size), *_boxes(brain)]):
+        raise InputError(f"{subject.segmentation.path}: has no brain where the template lies; give another one")
+    box = _around(boxes)
+    shares = [_within(share, box) for share in shares]
     tissues = [*CORTEX.values(), *(structure.tissue for structure in STRUCTURES)]
-    box = _around([*(share.box for share in shares if share.values.size), *_boxes(brain)])
-    fractions = _combined(tissues, [_within(share, box) for share in shares], brain[box])
-    parts = dict(zip((structure.labels for structure in STRUCTURES), shares[len(CORTEX) :], strict=True))
-    stem, ventricle = (_spread(_within(parts[name], box), brain[box].shape) for name in (STEM, FOURTH_VENTRICLE))
+    fractions = _combined(tissues, shares, brain[box])
+    of_labels = {item.labels: share for item, share in zip(STRUCTURES, shares[len(CORTEX) :], strict=True)}
+    stem, ventricle = (_spread(of_labels[name], brain[box].shape) for name in (STEM, FOURTH_VENTRICLE))
     if not white_stem:
         overlap = np.minimum(fractions[WHITE], stem)
         fractions[WHITE] -= overlap
@@ -159,14 +159,29 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
     return values, space
 
 
-def _cortex_of(path: Path, tissue: int, labels: Labels) -> Callable[[], Surface]:
-    def surface() -> Surface:
-        loaded = load_surface(path, geometry=geometry_of(labels.space))
-        check_closed(loaded)
-        if tissue == WHITE:  # around which there is grey matter
-            _check_place(loaded, labels)
-        return loaded
+def _surfaces(subject: Subject, labels: Labels) -> list[Callable[[], Surface]]:
+    """Return functions that make the surfaces of the cortex, and then those of STRUCTURES."""
+    geometry, labels = geometry_of(labels.space), _cut(labels)
+    cortex = zip(subject.cortex, CORTEX.values(), strict=True)
+    return [
+        *(partial(_cortex_of, path, tissue, labels, geometry) for path, tissue in cortex),
+        *(partial(_surface_of, structure, labels) for structure in STRUCTURES),
+    ]
 
+
+def _cut(labels: Labels) -> Labels:
+    """Return the box of an image in which there are labels."""
+    box = _boxes(labels.values > 0)[0]
+    space = labels.space.part([side.start for side in box], [side.stop for side in box])
+    return Labels(labels.path, space, labels.values[box])
+
+
+def _cortex_of(path: Path, tissue: int, labels: Labels, geometry: npt.NDArray[np.float64]) -> Surface:
+    """Return a surface of the cortex, and check that it is closed and around white matter of the labels."""
+    surface = load_surface(path, geometry=geometry)
+    check_closed(surface)
+    if tissue == WHITE:  # around which there is grey matter
+        _check_place(surface, labels)
     return surface
 
 
@@ -180,11 +195,9 @@ def _check_place(surface: Surface, labels: Labels) -> None:
                          "files of one subject, which nothing has moved")
 
 
-def _surface_of(structure: Structure, labels: Labels) -> Callable[[], Surface]:
-    def surface() -> Surface:
-        return smooth(contour(np.isin(labels.values, structure.labels), labels.space, structure.level))
-
-    return surface
+def _surface_of(structure: Structure, labels: Labels) -> Surface:
+    """Return the smooth surface around a structure."""
+    return smooth(contour(np.isin(labels.values, structure.labels), labels.space, structure.level))
 
 
 def _combined(tissues: Sequence[int], shares: Sequence[Shares], brain: npt.NDArray[np.bool_]) -> Fractions:
