@@ -19,8 +19,9 @@ MIDLINE = {  # places from the centre and radii, mm; the labels of a side have a
 PAIRS = {
     (4, 43): ((12, -4, 14), 5), (5, 44): ((26, -10, -14), 2.5), (10, 49): ((13, 0, 0), 5), (11, 50): ((13, 12, 4), 4),
     (12, 51): ((22, 4, 0), 5), (13, 52): ((24, -8, 0), 3.2), (17, 53): ((20, -14, -8), 4), (18, 54): ((20, 10, -10), 4),
-    (25, 57): ((22, 0, 16), 3), (26, 58): ((12, 10, -8), 2.6), (28, 60): ((6, -10, -20), 4), (30, 62): ((28, 2, -10), 2.2),
-    (31, 63): ((12, -8, 14), 2.5), (8, 47): ((12, -28, -26), 10), (7, 46): ((12, -28, -26), 6),
+    (25, 57): ((22, 0, 16), 3), (26, 58): ((12, 10, -8), 2.6), (28, 60): ((6, -10, -20), 4),
+    (30, 62): ((28, 2, -10), 2.2), (31, 63): ((12, -8, 14), 2.5), (8, 47): ((12, -28, -26), 10),
+    (7, 46): ((12, -28, -26), 6),
 }
 MIRROR = np.array([-1, 1, 1])
 
@@ -41,7 +42,7 @@ def save_subject(folder: Path, side: float = 1.5, info: dict | None = None) -> P
     nib.save(nib.MGHImage(brain, affine), folder / "mri" / "brainmask.mgz")
     for name, sign in (("lh", MIRROR), ("rh", 1)):
         for kind, radius in (("white", WHITE_RADIUS), ("pial", PIAL_RADIUS)):
-            surface = icosphere(4, radius, sign * HEMISPHERE)
+            surface = icosphere(5, radius, sign * HEMISPHERE)
             save_freesurfer(folder / "surf" / f"{name}.{kind}", *surface, footer(CENTRE) if info is None else info)
     return folder
 

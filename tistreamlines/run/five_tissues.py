@@ -209,16 +209,16 @@ def _subject(
 ) -> Subject | None:
     """Open a subject's folder, or return nothing if the segmentation is none; check the options of folders."""
     segmentation = sources.get("segmentation")
-    options = [flag(name) for name, value in of_folder.items() if value not in (None, False)]
+    options = [name for name, value in of_folder.items() if value not in (None, False)]
     if segmentation is None or isinstance(segmentation, InMemory) or not Path(segmentation).is_dir():
         if options:
-            raise ParameterError(f"{options[0]} is for a subject's folder of FreeSurfer: give that, or leave it out")
+            raise ParameterError(f"{flag(options[0])} is for a subject's folder of FreeSurfer: leave it out")
         return None
     if sgm_amyg_hipp:
-        raise ParameterError("--sgm-amyg-hipp is for labels; amygdalae and hippocampi of a subject's folder always are "
-                             "subcortical: leave it out")
-    if "--template" in options and "--voxel-size" in options:
-        raise ParameterError("--template and --voxel-size both say what the grid is: give one of them")
+        raise ParameterError(f"{flag('sgm_amyg_hipp')} is for labels; of a subject's folder, amygdalae and hippocampi "
+                             "always are subcortical: leave it out")
+    if "template" in options and "voxel_size" in options:
+        raise ParameterError(f"{flag('template')} and {flag('voxel_size')} both say what the grid is: give one of them")
     return open_subject(segmentation)
 
 
@@ -230,7 +230,7 @@ def _grid(subject: Subject, template: OpenImage | None, voxel_size: float | None
     if voxel_size is None:
         return space
     if not LEAST_SIDE <= voxel_size <= MOST_SIDE:
-        raise ParameterError(f"--voxel-size is {voxel_size:g} mm: give {LEAST_SIDE:g} to {MOST_SIDE:g} mm")
+        raise ParameterError(f"{flag('voxel_size')} is {voxel_size:g} mm: give {LEAST_SIDE:g} to {MOST_SIDE:g} mm")
     return finer(space, voxel_size)
 
 

@@ -139,7 +139,7 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
     """
     labels = read_labels(subject.segmentation)
     space = labels.space if space is None else space
-    brain = load_map(subject.brain, space, reference=labels.path) >= BRAIN_VALUE
+    brain = load_map(subject.brain, space, reference=labels.path, labels=True) >= BRAIN_VALUE
     shares = in_threads(lambda surface: enclosed(surface(), space), _surfaces(subject, labels), None)
     if not (boxes := [*(share.box for share in shares if share.values.size), *_boxes(brain)]):
         raise InputError(f"{subject.segmentation.path}: has no brain where the template lies; give another one")
