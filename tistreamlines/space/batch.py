@@ -284,6 +284,7 @@ class Space:
         Returns
         -------
         Space
+            Grid of the box, whose first voxel is ``low``.
         """
         affine = self.affine.copy()
         affine[:3, 3] = self.to_ras(low)

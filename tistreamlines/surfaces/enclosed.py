@@ -17,7 +17,7 @@ from ..errors import InputError
 from ..io.surfaces import Surface
 from ..space.batch import Space
 
-LEAST = 5e-4  # a smaller share is 0, and one as close to 1 is 1: half of what each of mesh2voxel's 1000 samples counts
+LEAST = 5e-4  # smaller shares are 0, and those as close to 1 are 1: mesh2voxel counts in steps of 1e-3
 _add = Function(text_of(Path(__file__).with_name("enclosed_kernels.py")), "add_triangles")
 
 
@@ -42,7 +42,7 @@ def enclosed(surface: Surface, space: Space) -> Shares:
     Parameters
     ----------
     surface : Surface
-        Its triangles agree on which side is outside. Where it encloses a place more than once, the share is at most 1.
+        Its triangles agree on which side is outside. No share is above 1, even if the surface crosses itself.
     space : Space
         Grid, which may be rotated or sheared; the surface may leave it.
 
