@@ -58,3 +58,24 @@ def labels_at(places: np.ndarray) -> np.ndarray:
     for label, place, radius in balls:
         labels[((places - place) ** 2).sum(axis=-1) <= radius**2] = label
     return labels
+
+
+def save_fine(path: Path, balls: dict[int, tuple[tuple[float, float, float], float]], side: float = 0.5) -> None:
+    """Write an image of labels in small voxels around balls, as FreeSurfer's modules do."""
+    low = np.min([np.array(place) - radius for place, radius in balls.values()], axis=0) - 2
+    high = np.max([np.array(place) + radius for place, radius in balls.values()], axis=0) + 2
+    affine = np.diag([side, side, side, 1])
+    affine[:3, 3] = low + CENTRE
+    voxels = np.stack(np.meshgrid(*map(np.arange, ((high - low) / side).astype(int)), indexing="ij"), axis=-1)
+    places, labels = voxels * side + low, np.zeros(voxels.shape[:-1], np.int32)
+    for label, (place, radius) in balls.items():
+        labels[((places - place) ** 2).sum(axis=-1) <= radius**2] = label
+    nib.save(nib.MGHImage(labels, affine), path)
+
+
+NUCLEI = {8103: ((-13, 2, 0), 4), 8115: ((-13, -3, 1), 3), 8203: ((13, 2, 0), 4), 8215: ((13, -3, 1), 3)}
+
+
+def subfields_of(sign: int) -> dict[int, tuple[tuple[float, float, float], float]]:
+    """Balls of CA1, the fimbria and the lateral nucleus of the amygdala on one side."""
+    return {237: ((sign * 22, -16, -8), 4), 212: ((sign * 22, -16, -2), 2), 7001: ((sign * 22, 10, -12), 3)}

@@ -6,6 +6,7 @@ import subprocess
 import nibabel as nib
 import numpy as np
 import pytest
+import subjects
 from commands import one_line
 from meshes import icosphere, save_freesurfer
 from subjects import CENTRE, HEMISPHERE, MIDLINE, MIRROR, PAIRS, PIAL_RADIUS, WHITE_RADIUS, save_subject
@@ -147,6 +148,34 @@ def test_surfaces_without_geometry(own, image):
     np.testing.assert_allclose(values_of(ts.five_tissues(own)), values_of(image), atol=1e-4)
 
 
+def test_modules(own, image, run, tmp_path):
+    """Images of FreeSurfer's modules replace the labels of their structures, and only these."""
+    for option, module in (("hippocampi", "subfields"), ("thalami", "nuclei")):
+        one_line(run("5tt", own, f"--{option}", module, "-o", tmp_path / "5tt.nii"), 1, f"leave --{option} out")
+    for version in ("v10.T1", "v13.T1.FSvoxelSpace", "v9.T1.long"):
+        (own / "mri" / f"ThalamicNuclei.{version}.mgz").write_bytes(b"not read")
+    subjects.save_fine(own / "mri" / "ThalamicNuclei.v13.T1.mgz", subjects.NUCLEI)
+    for side, sign in (("lh", -1), ("rh", 1)):
+        (own / "mri" / f"{side}.hippoAmygLabels-T1.v21.mgz").write_bytes(b"not read")
+        subjects.save_fine(own / "mri" / f"{side}.hippoAmygLabels-T1.v21.FS60.mgz", subjects.subfields_of(sign))
+    coarse = ts.five_tissues(own, hippocampi="aseg", thalami="aseg")
+    np.testing.assert_array_equal(values_of(coarse), values_of(image))
+    values = values_of(ts.five_tissues(own))
+
+    def tissue_at(place):
+        voxel = np.rint(np.linalg.inv(image.affine) @ [*(place + CENTRE), 1]).astype(int)[:3]
+        return values[tuple(voxel)].argmax()
+
+    for sign in (1, MIRROR):
+        for place in ((22, -16, -8), (22, 10, -12), (13, 2, 0)):
+            assert tissue_at(sign * np.array(place)) == DEEP
+        for place in ((22, -16, -1.5), (13, -0.5, -4), (17, -14, -8), (20, 10, -7)):
+            assert tissue_at(sign * np.array(place)) == WHITE
+    far = [np.linalg.norm(places_of(image) - sign * np.array(PAIRS[pair][0]), axis=-1) > 12
+           for sign in (1, MIRROR) for pair in ((10, 49), (17, 53), (18, 54))]
+    np.testing.assert_array_equal(values[np.all(far, axis=0)], values_of(image)[np.all(far, axis=0)])
+
+
 @pytest.mark.parametrize("name", ["mri/aparc+aseg.mgz", "mri/brainmask.mgz", "surf/lh.white", "surf/rh.pial"])
 def test_missing_and_damaged_files(own, name, run, tmp_path):
     content = (own / name).read_bytes()
@@ -199,8 +228,9 @@ def test_a_template_elsewhere(subject):
 @pytest.mark.nightly
 @pytest.mark.skipif(shutil.which("5ttgen") is None, reason="MRtrix3's 5ttgen is not installed")
 def test_5ttgen(tmp_path):
-    """Without FSL, it takes all structures from the labels; mesh2voxel is right within 0.04."""
+    """Without FSL, it takes structures from the labels and the nuclei; its fractions come of 1000 samples."""
     folder = save_subject(tmp_path / "sub", side=1.0)
+    subjects.save_fine(folder / "mri" / "ThalamicNuclei.v13.T1.mgz", subjects.NUCLEI)
     words = "5ttgen hsvs sub theirs.nii -nocrop -nthreads 2 -quiet"
     subprocess.run(words.split(), cwd=tmp_path, check=True, capture_output=True, timeout=600)
     ours = ts.five_tissues(folder)
@@ -209,6 +239,7 @@ def test_5ttgen(tmp_path):
     apart = np.abs(values_of(ours) - theirs)
     stem = np.linalg.norm(places_of(ours) - MIDLINE[16][0], axis=-1) < 16  # whose surface crosses itself
     outside = np.linalg.norm(places_of(ours), axis=-1) > 43  # a thousandth there is filled with fluid
-    assert apart[~stem & ~outside].max() < 0.04
+    assert apart[~stem & ~outside].max() < 0.07
+    assert (apart[~stem & ~outside] > 0.03).sum() < 100
     assert (apart[stem] > 0.04).sum() < 100
     assert (apart[outside] > 0.04).sum() < 300

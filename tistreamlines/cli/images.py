@@ -12,6 +12,7 @@ from ..io.maps import FORMATS
 from ..io.segmentations import TISSUES
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
+from ..surfaces.modules import HIPPOCAMPI_FROM, THALAMI_FROM
 from .options import CountType, GroupedCommand, group_option, parameter_options, quiet_option
 from .printing import tell, warnings_afterwards
 
@@ -30,6 +31,10 @@ folder, fractions, lobe = map(group_option, ("Subject's folder", "Tissue fractio
 @folder("--template", metavar="FILE", help="Image whose grid the result has.  [default: that of the labels]")
 @folder("--voxel-size", type=click.FLOAT, metavar="MM",
         help="Side of the voxels, which cover the grid of the labels.  [default: the grid of the labels]")
+@folder("--hippocampi", type=click.Choice(HIPPOCAMPI_FROM), help="Image that hippocampi and amygdalae are taken from.  "
+        "[default: subfields by FreeSurfer's module if there are any, else aseg]")
+@folder("--thalami", type=click.Choice(THALAMI_FROM), help="Image that thalami are taken from.  "
+        "[default: nuclei by FreeSurfer's module if there are any, else aseg]")
 @folder("--white-stem", is_flag=True,
         help="Take the brain stem as white matter.  [default: pathological tissue, in which streamlines may end]")
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")

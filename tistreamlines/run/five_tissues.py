@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from ..io.segmentations import TISSUES, TOLERANCE, check_fractions, read_labels,
 from ..option import ImageLike, PathLike, flag
 from ..space.batch import Space
 from ..surfaces.hybrid import Subject, of_subject, open_subject
+from ..surfaces.modules import HIPPOCAMPI_FROM, THALAMI_FROM
 from ..tracking.products.grid import finer
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.anatomy import doubt
@@ -60,7 +62,8 @@ def five_tissues(
     segmentation: ImageLike | None = None, output: PathLike | None = None, *, pve_wm: ImageLike | None = None,
     pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, tissues: PathLike | None = None,
     sgm: ImageLike | None = None, sgm_amyg_hipp: bool = False, template: ImageLike | None = None,
-    voxel_size: float | None = None, white_stem: bool = False, crop: bool = False, force: bool = False,
+    voxel_size: float | None = None, hippocampi: str | None = None, thalami: str | None = None,
+    white_stem: bool = False, crop: bool = False, force: bool = False,
 ) -> Nifti1Image:
     """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
 
@@ -89,6 +92,10 @@ def five_tissues(
         For a subject's folder: the image whose grid the result has; by default, it is that of the labels.
     voxel_size : float, optional
         For a subject's folder instead of ``template``: the side of the voxels in mm, which cover the labels' grid.
+    hippocampi, thalami : str, optional
+        For a subject's folder: ``"aseg"`` takes these structures, and amygdalae, from the labels of the whole brain.
+        ``"subfields"`` and ``"nuclei"`` take them from the images of FreeSurfer's modules. These are the defaults if
+        the folder has such images.
     white_stem : bool
         For a subject's folder: take the brain stem as white matter; otherwise it is pathological tissue, in which
         streamlines may end.
@@ -158,10 +165,13 @@ def five_tissues(
     if tissues is not None:
         sources[FODS] = shares_in(Path(tissues))
     _check(sources, sgm_amyg_hipp=sgm_amyg_hipp)
-    of_folder = {"template": template, "voxel_size": voxel_size, "white_stem": white_stem}
+    of_folder = {
+        "template": template, "voxel_size": voxel_size, "hippocampi": hippocampi, "thalami": thalami,
+        "white_stem": white_stem,
+    }
     subject, files = _subject(sources, of_folder, sgm_amyg_hipp=sgm_amyg_hipp), [*sources.values()]
     if subject is not None:
-        sources["segmentation"], files = subject.segmentation, [*files, *subject.files]
+        sources["segmentation"], files = subject.labels, [*files, *subject.files]
     target = None if output is None else Path(output)
     if target is not None:
         check_name(target, taken_by(files))
@@ -205,7 +215,7 @@ def _check(sources: Mapping[str, object], *, sgm_amyg_hipp: bool) -> None:
 
 
 def _subject(
-    sources: Mapping[str, AnyPath], of_folder: Mapping[str, object], *, sgm_amyg_hipp: bool
+    sources: Mapping[str, AnyPath], of_folder: Mapping[str, Any], *, sgm_amyg_hipp: bool
 ) -> Subject | None:
     """Open a subject's folder, or return nothing if the segmentation is none; check the options of folders."""
     segmentation = sources.get("segmentation")
@@ -219,14 +229,18 @@ def _subject(
                              "always are subcortical: leave it out")
     if "template" in options and "voxel_size" in options:
         raise ParameterError(f"{flag('template')} and {flag('voxel_size')} both say what the grid is: give one of them")
-    return open_subject(segmentation)
+    choices = {"hippocampi": HIPPOCAMPI_FROM, "thalami": THALAMI_FROM}
+    for name, words in choices.items():
+        if of_folder[name] not in (None, *words):
+            raise ParameterError(f"{flag(name)} is {of_folder[name]!r}: give {' or '.join(words)}")
+    return open_subject(segmentation, *(of_folder[name] for name in choices))
 
 
 def _grid(subject: Subject, template: OpenImage | None, voxel_size: float | None) -> Space:
     """Return the grid of a template, or one of cubes that covers a subject's labels, or theirs."""
     if template is not None:
         return grid_of(*template, sheared=True)
-    space = grid_of(*subject.segmentation, sheared=True)
+    space = grid_of(*subject.labels, sheared=True)
     if voxel_size is None:
         return space
     if not LEAST_SIDE <= voxel_size <= MOST_SIDE:

@@ -27,21 +27,25 @@ from ..io.images import AnyPath, OpenImage, existing_path, open_image
 from ..io.nifti import load_map
 from ..io.segmentations import CORTICAL, FLUID, PATHOLOGICAL, SUBCORTICAL, TISSUES, WHITE, Labels, read_labels
 from ..io.surfaces import Surface, geometry_of, load_surface
+from ..option import flag
 from ..space.batch import Space
 from .contours import MIDDLE, contour
 from .enclosed import Shares, check_closed, enclosed
-from .smoothing import smooth
+from .modules import AMYGDALA, ASEG, nuclei_in, subfields_in
+from .smoothing import EXTENT, smooth
 
 SEGMENTATIONS = "mri/aparc+aseg.mgz", "mri/aseg.mgz"  # the first that is there
 BRAIN = "mri/brainmask.mgz"
 CORTEX = {"surf/lh.white": WHITE, "surf/lh.pial": CORTICAL, "surf/rh.white": WHITE, "surf/rh.pial": CORTICAL}
 FOURTH_VENTRICLE, STEM = (15,), (16, 27, 28, 59, 60)
-NUCLEI = 10, 11, 12, 13, 17, 18, 26, 49, 50, 51, 52, 53, 54, 58  # with hippocampi and amygdalae
+HIPPOCAMPI, AMYGDALAE, THALAMI = (17, 53), (18, 54), (10, 49)
+NUCLEI = (11, 12, 13, 26, 50, 51, 52, 58, *HIPPOCAMPI, *AMYGDALAE, *THALAMI)
 FLUIDS = (4, 31), (5,), (14,), FOURTH_VENTRICLE, (24,), (30,), (43, 63), (44,), (62,), (72,)
 CALLOSUM, FORNIX, LESIONS = (192, 251, 252, 253, 254, 255), (250,), ((25,), (57,))
 CEREBELLA = (7, 8), (46, 47)  # white and grey matter
 # The level that voxel2mesh finds by itself for a mask, where 5ttgen gives it none: almost half a voxel outside
 OUTER = 1e-3
+FINE = 2.0  # mm: the extent of smoothing where labels are fine
 FIRST_COME = PATHOLOGICAL, FLUID, SUBCORTICAL, WHITE, CORTICAL
 BRAIN_VALUE = 0.5  # least value in the brain; those of FreeSurfer are intensities
 INSIDE = 0.5  # least share of a voxel that counts as the fourth ventricle
@@ -60,13 +64,14 @@ class Structure(NamedTuple):
         The tissue that it consists of.
     labels : tuple of int
         FreeSurfer's.
-    level : float
-        See :func:`.contours.contour`.
+    level, extent : float
+        See :func:`.contours.contour` and :func:`.smoothing.smooth`.
     """
 
     tissue: int
-    labels: tuple[int, ...]
+    labels: Sequence[int]
     level: float = MIDDLE
+    extent: float = EXTENT
 
 
 STRUCTURES = (
@@ -78,6 +83,23 @@ STRUCTURES = (
     *(Structure(WHITE, labels, OUTER) for labels in CEREBELLA),
     *(Structure(SUBCORTICAL, labels[1:], OUTER) for labels in CEREBELLA),
 )
+# fimbria, hippocampal fissure and the nucleus of the olfactory tract are white matter
+SUBFIELDS = (
+    Structure(SUBCORTICAL, (*range(201, 212), 214, 216, 217, 226, *range(233, 247)), OUTER, FINE),
+    Structure(WHITE, (212, 215), OUTER, FINE),
+)
+SUBFIELDS_OF_AMYGDALA = (
+    Structure(SUBCORTICAL, (*range(7001, 7014), *range(7015, 7021)), OUTER, FINE),
+    Structure(WHITE, (7014,), OUTER, FINE),
+)
+THALAMIC_NUCLEI = tuple(Structure(SUBCORTICAL, range(first, first + 100), OUTER, FINE) for first in (8100, 8200))
+
+
+class Segmentation(NamedTuple):
+    """An image of labels, and the structures that are taken from it."""
+
+    image: OpenImage
+    structures: tuple[Structure, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,24 +108,48 @@ class Subject:
 
     Parameters
     ----------
-    segmentation, brain : OpenImage
-        Labels, and an image that is 0 outside the brain.
+    segmentations : tuple of Segmentation
+        That of the whole brain comes first.
+    brain : OpenImage
+        An image that is 0 outside the brain.
     cortex : tuple of Path
         Files of the surfaces, in the order of CORTEX.
     """
 
-    segmentation: OpenImage
+    segmentations: tuple[Segmentation, ...]
     brain: OpenImage
     cortex: tuple[Path, ...]
 
     @property
+    def labels(self) -> OpenImage:
+        """The labels of the whole brain."""
+        return self.segmentations[0].image
+
+    @property
     def files(self) -> tuple[Path, ...]:
         """All files that are read."""
-        return self.segmentation.path, self.brain.path, *self.cortex
+        return *(segmentation.image.path for segmentation in self.segmentations), self.brain.path, *self.cortex
 
 
-def open_subject(folder: AnyPath) -> Subject:
-    """Open the files of a subject's folder; raise an InputError that names the first that is missing."""
+def open_subject(folder: AnyPath, hippocampi: str | None = None, thalami: str | None = None) -> Subject:
+    """Open the files of a subject's folder.
+
+    Parameters
+    ----------
+    folder : str or Path
+    hippocampi, thalami : str, optional
+        One of ``HIPPOCAMPI_FROM`` and ``THALAMI_FROM`` of :mod:`.modules`: the image that they are taken from,
+        hippocampi with amygdalae. By default, it is that of FreeSurfer's module if it exists.
+
+    Returns
+    -------
+    Subject
+
+    Raises
+    ------
+    InputError
+        If a file is missing or damaged; it names the first.
+    """
     folder = Path(folder)
     names = [name for name in SEGMENTATIONS if (folder / name).exists()] or SEGMENTATIONS
     paths = []
@@ -113,7 +159,31 @@ def open_subject(folder: AnyPath) -> Subject:
         except InputError as error:
             raise InputError(f"{error}; a subject's folder of FreeSurfer has {', '.join((names[0], BRAIN))} and "
                              f"{', '.join(CORTEX)}") from error
-    return Subject(open_image(paths[0]), open_image(paths[1]), tuple(paths[2:]))
+    finer, replaced = _finer(folder / "mri", hippocampi, thalami)
+    structures = tuple(structure for structure in STRUCTURES if not replaced & {*structure.labels})
+    whole = Segmentation(open_image(paths[0]), structures)
+    return Subject((whole, *finer), open_image(paths[1]), tuple(paths[2:]))
+
+
+def _finer(folder: Path, hippocampi: str | None, thalami: str | None) -> tuple[list[Segmentation], set[int]]:
+    """Return the segmentations of FreeSurfer's modules, and the labels whose structures they replace."""
+    finer, replaced = [], set()
+    for path in _wanted(folder, "hippocampi", hippocampi, subfields_in(folder)):
+        amygdala = AMYGDALA in path.name
+        finer.append(Segmentation(open_image(path), SUBFIELDS + SUBFIELDS_OF_AMYGDALA * amygdala))
+        replaced |= {*HIPPOCAMPI, *(AMYGDALAE * amygdala)}
+    for path in _wanted(folder, "thalami", thalami, nuclei_in(folder)):
+        finer.append(Segmentation(open_image(path), THALAMIC_NUCLEI))
+        replaced |= {*THALAMI}
+    return finer, replaced
+
+
+def _wanted(folder: Path, option: str, source: str | None, images: tuple[Path, ...]) -> tuple[Path, ...]:
+    """Return the images of a module if they are there, unless the option chooses labels of the whole brain."""
+    if source not in (None, ASEG) and not images:
+        raise InputError(f"{folder}: has no image of {option} by FreeSurfer's module of {source}; run the module, or "
+                         f"leave {flag(option)} out")
+    return () if source == ASEG else images
 
 
 def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool = False) -> tuple[Fractions, Space]:
@@ -137,17 +207,17 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
     InputError
         If a file is damaged, a surface is not closed, or surfaces and labels do not lie at the same place.
     """
-    labels = read_labels(subject.segmentation)
+    labels = read_labels(subject.labels)
     space = labels.space if space is None else space
     brain = load_map(subject.brain, space, reference=labels.path, labels=True) >= BRAIN_VALUE
     shares = in_threads(lambda surface: enclosed(surface(), space), _surfaces(subject, labels), None)
     if not (boxes := [*(share.box for share in shares if share.values.size), *_boxes(brain)]):
-        raise InputError(f"{subject.segmentation.path}: has no brain where the template lies; give another one")
+        raise InputError(f"{labels.path}: has no brain where the template lies; give another one")
     box = _around(boxes)
     shares = [_within(share, box) for share in shares]
-    tissues = [*CORTEX.values(), *(structure.tissue for structure in STRUCTURES)]
-    fractions = _combined(tissues, shares, brain[box])
-    of_labels = {item.labels: share for item, share in zip(STRUCTURES, shares[len(CORTEX) :], strict=True)}
+    structures = [structure for segmentation in subject.segmentations for structure in segmentation.structures]
+    fractions = _combined([*CORTEX.values(), *(structure.tissue for structure in structures)], shares, brain[box])
+    of_labels = dict(zip((structure.labels for structure in structures), shares[len(CORTEX) :], strict=True))
     stem, ventricle = (_spread(of_labels[name], brain[box].shape) for name in (STEM, FOURTH_VENTRICLE))
     if not white_stem:
         overlap = np.minimum(fractions[WHITE], stem)
@@ -160,13 +230,14 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
 
 
 def _surfaces(subject: Subject, labels: Labels) -> list[Callable[[], Surface]]:
-    """Return functions that make the surfaces of the cortex, and then those of STRUCTURES."""
-    geometry, labels = geometry_of(labels.space), _cut(labels)
+    """Return functions that make the surfaces of the cortex, and then those of the structures."""
+    geometry, whole = geometry_of(labels.space), _cut(labels)
     cortex = zip(subject.cortex, CORTEX.values(), strict=True)
-    return [
-        *(partial(_cortex_of, path, tissue, labels, geometry) for path, tissue in cortex),
-        *(partial(_surface_of, structure, labels) for structure in STRUCTURES),
-    ]
+    surfaces = [partial(_cortex_of, path, tissue, whole, geometry) for path, tissue in cortex]
+    for number, (image, structures) in enumerate(subject.segmentations):
+        values = _cut(read_labels(image)) if number else whole
+        surfaces += [partial(_surface_of, structure, values) for structure in structures]
+    return surfaces
 
 
 def _cut(labels: Labels) -> Labels:
@@ -197,7 +268,8 @@ def _check_place(surface: Surface, labels: Labels) -> None:
 
 def _surface_of(structure: Structure, labels: Labels) -> Surface:
     """Return the smooth surface around a structure."""
-    return smooth(contour(np.isin(labels.values, structure.labels), labels.space, structure.level))
+    mask = np.isin(labels.values, [*structure.labels])
+    return smooth(contour(mask, labels.space, structure.level), structure.extent)
 
 
 def _combined(tissues: Sequence[int], shares: Sequence[Shares], brain: npt.NDArray[np.bool_]) -> Fractions:
