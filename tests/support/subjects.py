@@ -12,7 +12,7 @@ CENTRE = np.array([1.5, -20.25, 30.75])  # of the volume, RASmm
 EXTENT = 96.0  # mm
 HEMISPHERE, WHITE_RADIUS, PIAL_RADIUS, BRAIN_RADIUS = np.array([20.0, 0, 0]), 17.0, 19.6, 44.0
 MIDLINE = {  # places from the centre and radii, mm; the labels of a side have a mirrored place on the other one
-    14: ((0, 0, 0), 3), 15: ((0, -22, -26), 3), 16: ((0, -14, -26), 7), 24: ((0, 24, 10), 3), 72: ((0, 6, 8), 2.2),
+    14: ((0, 0, 0), 3), 15: ((0, -22, -26), 4), 16: ((0, -14, -26), 7), 24: ((0, 24, 10), 3), 72: ((0, 6, 8), 2.2),
     192: ((0, 12, 10), 3), 250: ((0, 2, 6), 2.3), 251: ((0, -12, 12), 3), 252: ((0, -7, 13), 3),
     253: ((0, -2, 13), 3), 254: ((0, 3, 13), 3), 255: ((0, 8, 12), 3),
 }
@@ -26,7 +26,7 @@ PAIRS = {
 MIRROR = np.array([-1, 1, 1])
 
 
-def save_subject(folder: Path, side: float = 1.5, info: dict | None = None) -> Path:
+def save_subject(folder: Path, side: float = 2.0, info: dict | None = None) -> Path:
     """Write a subject's folder, with voxels of ``side`` mm; ``info`` is the geometry that surfaces have."""
     count = round(EXTENT / side)
     affine = np.eye(4)
@@ -42,7 +42,7 @@ def save_subject(folder: Path, side: float = 1.5, info: dict | None = None) -> P
     nib.save(nib.MGHImage(brain, affine), folder / "mri" / "brainmask.mgz")
     for name, sign in (("lh", MIRROR), ("rh", 1)):
         for kind, radius in (("white", WHITE_RADIUS), ("pial", PIAL_RADIUS)):
-            surface = icosphere(5, radius, sign * HEMISPHERE)
+            surface = icosphere(4, radius, sign * HEMISPHERE)
             save_freesurfer(folder / "surf" / f"{name}.{kind}", *surface, footer(CENTRE) if info is None else info)
     return folder
 
@@ -73,7 +73,7 @@ def save_fine(path: Path, balls: dict[int, tuple[tuple[float, float, float], flo
     nib.save(nib.MGHImage(labels, affine), path)
 
 
-NUCLEI = {8103: ((-13, 2, 0), 4), 8115: ((-13, -3, 1), 3), 8203: ((13, 2, 0), 4), 8215: ((13, -3, 1), 3)}
+NUCLEI = {8103: ((-13, 2, 0), 4), 8115: ((-13, 1.5, 0), 3), 8203: ((13, 2, 0), 4), 8215: ((13, 1.5, 0), 3)}
 
 
 def subfields_of(sign: int) -> dict[int, tuple[tuple[float, float, float], float]]:

@@ -18,7 +18,7 @@ from tistreamlines.io.nifti import load_map
 from tistreamlines.space.batch import Space
 
 CORTICAL, DEEP, WHITE, FLUID, PATHOLOGICAL = range(5)
-SAMPLES = 24  # of a voxel along x and y
+SAMPLES = 32  # of a voxel along x and y
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_cortex_and_white_matter(image):
     assert (pial > 0).sum() > 3000
     for tissue, expected in ((WHITE, white), (CORTICAL, pial - white)):
         assert np.abs(values[:, tissue] - expected).max() < 0.02
-        assert abs(values[:, tissue].sum() / expected.sum() - 1) < 0.005
+        assert abs(values[:, tissue].sum() / expected.sum() - 1) < 0.01
     np.testing.assert_allclose(values.sum(axis=-1), 1, atol=1e-5)
 
 
@@ -105,7 +105,7 @@ def test_stem(subject, image):
     """Below the fourth ventricle, the image ends; above, the stem may be white matter."""
     values, places = values_of(image), places_of(image)
     stem = np.linalg.norm(places - MIDLINE[16][0], axis=-1) < 6.5
-    lower, upper = (stem & side for side in (places[..., 2] < -30.5, places[..., 2] > -27))
+    lower, upper = (stem & side for side in (places[..., 2] < -31, places[..., 2] > -27))
     assert values[lower].max() == 0
     assert values[upper & (values[..., FLUID] == 0)][:, PATHOLOGICAL].min() > 0.9
     white = values_of(ts.five_tissues(subject, white_stem=True))
@@ -125,12 +125,12 @@ def test_the_command_and_other_grids(subject, image, tmp_path, run):
     np.testing.assert_array_equal(cropped.dataobj, values_of(image)[box])
     if shutil.which("5ttcheck"):
         assert "[WARNING]" not in subprocess.run(["5ttcheck", out], capture_output=True, text=True, check=True).stderr
-    coarse = ts.five_tissues(subject, voxel_size=2.4)
-    assert coarse.shape == (40, 40, 40, 5)
+    coarse = ts.five_tissues(subject, voxel_size=3.0)
+    assert coarse.shape == (32, 32, 32, 5)
     again = ts.five_tissues(subject, template=coarse)
     np.testing.assert_array_equal(values_of(again), values_of(coarse))
     volumes = [values_of(item).sum(axis=(0, 1, 2)) * np.prod(item.header.get_zooms()[:3]) for item in (image, coarse)]
-    np.testing.assert_allclose(*(volume[[CORTICAL, DEEP, FLUID]] for volume in volumes), rtol=0.01)
+    np.testing.assert_allclose(*(volume[[CORTICAL, DEEP, FLUID]] for volume in volumes), rtol=0.02)
 
 
 def test_threads_do_not_matter(subject, image, monkeypatch):
@@ -144,7 +144,7 @@ def test_surfaces_without_geometry(own, image):
     """They lie as the volume of the labels says, which 5ttgen always takes."""
     for name, sign in (("lh", MIRROR), ("rh", 1)):
         for kind, radius in (("white", WHITE_RADIUS), ("pial", PIAL_RADIUS)):
-            save_freesurfer(own / "surf" / f"{name}.{kind}", *icosphere(5, radius, sign * HEMISPHERE))
+            save_freesurfer(own / "surf" / f"{name}.{kind}", *icosphere(4, radius, sign * HEMISPHERE))
     np.testing.assert_allclose(values_of(ts.five_tissues(own)), values_of(image), atol=1e-4)
 
 
@@ -190,7 +190,7 @@ def test_other_folders(own, tmp_path, run):
     for folder in (own / "mri", own.parent):
         one_line(run("5tt", folder, "-o", tmp_path / "5tt.nii"), 1, "aparc+aseg.mgz: no such file", "subject's folder")
     (own / "mri" / "aparc+aseg.mgz").rename(own / "mri" / "aseg.mgz")
-    assert ts.five_tissues(own).shape == (64, 64, 64, 5)
+    assert ts.five_tissues(own).shape == (48, 48, 48, 5)
     one_line(run("5tt", own, "--force", "-o", own / "mri" / "brainmask.mgz"), 1, "is an input")
 
 
