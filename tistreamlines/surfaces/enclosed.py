@@ -59,7 +59,8 @@ def enclosed(surface: Surface, space: Space) -> Shares:
     box = tuple(map(slice, low, high))
     if not (high > low).all():
         return Shares(box, np.zeros(high - low, np.float32))
-    volumes, areas = np.zeros((2, *(high - low + [0, 0, 1])))
+    layers = high - low + [0, 0, 1]  # one above the grid
+    volumes, areas = np.zeros(layers), np.zeros(layers)
     _add(used - low, np.zeros((5, 16, 3)), volumes, areas)
     shares = volumes[..., :-1] + areas[..., :0:-1].cumsum(axis=-1)[..., ::-1]
     if np.linalg.det(used).sum() < 0:  # six times the volume
