@@ -107,6 +107,7 @@ CLASSES = {
     "product-options": Class(WARM, 80, products.names_and_options),
     "product-targets": Class(WARM, 40, targets.masks_and_names),
     "tissues": Class(WARM, 40, five_tissues.inputs),
+    "tissues-subject": Class(WARM, 40, five_tissues.subject),
     "fods": Class(WARM, 10, fods.inputs),
     "fods-of-series": Class(WARM, 30, fod_runs.inputs),
     "sizes-packed": Class(WARM, 15, sizes.packed),

@@ -71,3 +71,32 @@ def save_gifti(path: Path, vertices, triangles=None, meta=None, system=None, enc
                                                "NIFTI_TYPE_INT32", code))
     nib.save(nib.gifti.GiftiImage(darrays=arrays, meta=nib.gifti.GiftiMetaData(about or {})), path)
     return path
+
+
+def quads(rows, columns, wrapped=(True, True)):
+    """Triangles of a grid of (rows, columns) vertices, whose last row and column may be joined to the first."""
+    i, j = np.meshgrid(np.arange(rows - (not wrapped[0])), np.arange(columns - (not wrapped[1])), indexing="ij")
+    a, b, c, d = (((i + x) % rows * columns + (j + y) % columns).ravel() for x, y in ((0, 0), (1, 0), (1, 1), (0, 1)))
+    return np.concatenate([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
+
+
+def torus(radius, tube, centre, steps=(180, 90)):
+    """Vertices and triangles of a ring around z."""
+    u, v = np.meshgrid(*(2 * np.pi * np.arange(count) / count for count in steps), indexing="ij")
+    across = radius + tube * np.cos(v)
+    vertices = np.stack([across * np.cos(u), across * np.sin(u), tube * np.sin(v)], axis=-1).reshape(-1, 3) + centre
+    return vertices, quads(*steps)
+
+
+def sheet(height, thickness, sides, count=160):
+    """Vertices and triangles of a folded sheet of a thickness along z, closed at its four sides, over a rectangle."""
+    (left, right), (front, back) = sides
+    x, y = np.meshgrid(np.linspace(left, right, count), np.linspace(front, back, count), indexing="ij")
+    half, middle = thickness / 2, height(x, y)
+    top, bottom = (np.stack([x, y, middle + sign * half], axis=-1).reshape(-1, 3) for sign in (1, -1))
+    over = quads(count, count, (False, False))
+    number = np.arange(count**2).reshape(count, count)
+    around = np.concatenate([number[:, 0], number[-1, 1:], number[-2::-1, -1], number[0, -2:0:-1]])
+    a, b = around, np.roll(around, -1)
+    walls = [np.stack(part, axis=1) for part in ((a + count**2, b + count**2, b), (a + count**2, b, a))]
+    return np.concatenate([top, bottom]), np.concatenate([over, over[:, ::-1] + count**2, *walls])

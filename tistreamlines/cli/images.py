@@ -12,11 +12,12 @@ from ..io.maps import FORMATS
 from ..io.segmentations import TISSUES
 from ..option import MODEL, OUTPUT, RUNNING, flag
 from ..space.harmonics import BASES
+from ..surfaces.modules import HIPPOCAMPI_FROM, THALAMI_FROM
 from .options import CountType, GroupedCommand, group_option, parameter_options, quiet_option
 from .printing import tell, warnings_afterwards
 
 SYMMETRIC = [name for name, basis in BASES.items() if not basis.full]
-fractions, lobe = group_option("Tissue fractions"), group_option("Lobes")
+folder, fractions, lobe = map(group_option, ("Subject's folder", "Tissue fractions", "Lobes"))
 
 
 @click.command("5tt", cls=GroupedCommand)
@@ -27,6 +28,15 @@ fractions, lobe = group_option("Tissue fractions"), group_option("Lobes")
         help="Cut the grid to the brain, with a voxel around it.  [default: the grid of the input]")
 @group_option("Segmentation")("--sgm-amyg-hipp", is_flag=True,
         help="Take the amygdalae and hippocampi as subcortical grey matter, not as cortex.  [default: off]")
+@folder("--template", metavar="FILE", help="Image whose grid the result has.  [default: that of the labels]")
+@folder("--voxel-size", type=click.FLOAT, metavar="MM",
+        help="Side of the voxels, which cover the grid of the labels.  [default: the grid of the labels]")
+@folder("--hippocampi", type=click.Choice(HIPPOCAMPI_FROM), help="Image that hippocampi and amygdalae are taken from.  "
+        "[default: subfields by FreeSurfer's module if there are any, else aseg]")
+@folder("--thalami", type=click.Choice(THALAMI_FROM), help="Image that thalami are taken from.  "
+        "[default: nuclei by FreeSurfer's module if there are any, else aseg]")
+@folder("--white-stem", is_flag=True,
+        help="Take the brain stem as white matter.  [default: pathological tissue, in which streamlines may end]")
 @fractions("--pve-wm", metavar="FILE", help="Share of white matter in each voxel, from 0 to 1. FAST numbers it 2.")
 @fractions("--pve-gm", metavar="FILE", help="Share of grey matter in each voxel. FAST numbers it 1.")
 @fractions("--pve-csf", metavar="FILE", help="Share of cerebrospinal fluid in each voxel. FAST numbers it 0.")
@@ -42,8 +52,9 @@ def five_tissues(context: click.Context, output: str, quiet: bool, **_: object) 
     """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
 
     SEGMENTATION has labels of FreeSurfer, .mgz, .nii or .nii.gz: aseg, aparc+aseg, or a segmentation of FastSurfer or
-    SynthSeg. They are grouped as by MRtrix3's 5ttgen freesurfer. In its place, --pve-wm, --pve-gm and --pve-csf are the
-    fractions of three tissues, such as those of FSL's FAST, or --tissues names a folder of FODs.
+    SynthSeg. They are grouped as by MRtrix3's 5ttgen freesurfer. It may also be a subject's folder of FreeSurfer, whose
+    surfaces and labels are combined as by 5ttgen hsvs. In its place, --pve-wm, --pve-gm and --pve-csf are the fractions
+    of three tissues, such as those of FSL's FAST, or --tissues names a folder of FODs.
 
     The image has five volumes: cortical grey matter, subcortical grey matter, white matter, cerebrospinal fluid and
     pathological tissue. They sum to 1 in the brain, as MRtrix3's 5ttcheck demands.

@@ -19,6 +19,7 @@ SCALED = 1e-3  # that scaling may add to a whole number, since headers hold its 
 TISSUES = (
     "cortical grey matter", "subcortical grey matter", "white matter", "cerebrospinal fluid", "pathological tissue"
 )
+CORTICAL, SUBCORTICAL, WHITE, FLUID, PATHOLOGICAL = range(len(TISSUES))
 TOLERANCE = 1e-3  # of sums, as in 5ttcheck; here also of fractions, since programs that resample round them
 AGAIN = "make the image again, e.g. with tistreamlines 5tt"
 

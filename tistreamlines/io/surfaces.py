@@ -61,7 +61,9 @@ class Surface:
     path: str
 
 
-def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Tell = silent) -> Surface:
+def load_surface(
+    path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Tell = silent, *, geometry: Floats | None = None
+) -> Surface:
     """Read a surface, and move its vertices to RASmm.
 
     Parameters
@@ -73,6 +75,8 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
         of its volume; ``auto``: as the file says.
     note, warn : callable
         Receive a message if vertices are moved, and a warning if the file leaves it open whether they have to be.
+    geometry : (4, 4) float64, optional
+        From tkRAS to RASmm, for a file of FreeSurfer's without the geometry of its volume, see :func:`geometry_of`.
 
     Returns
     -------
@@ -89,8 +93,10 @@ def load_surface(path: AnyPath, space: str = AUTO, note: Tell = silent, warn: Te
             freesurfer = MAGIC.match(file.read(3)) is not None
         if not freesurfer and not path.name.lower().endswith(".gii"):
             raise InputError(f"{path}: is neither GIFTI (.gii) nor FreeSurfer's geometry; convert it with mris_convert")
-        read = _read_freesurfer if freesurfer else _read_gifti
-        vertices, triangles, kind, affine = read(path, space, note, warn)
+        if freesurfer:
+            vertices, triangles, kind, affine = _read_freesurfer(path, space, geometry)
+        else:
+            vertices, triangles, kind, affine = _read_gifti(path, space, note, warn)
     if _moves(affine):
         shift = ", ".join(f"{value:.2f}" for value in affine[:3, 3])
         note(f"{path}: vertices are moved from FreeSurfer's tkRAS to RASmm, c_ras = ({shift})")
@@ -126,17 +132,24 @@ def _check(path: Path, vertices: Floats, triangles: Triangles) -> None:
 Read = tuple[Floats, Triangles, str, Floats]
 
 
-def _read_freesurfer(path: Path, space: str, *_: Tell) -> Read:
+def geometry_of(space: Space) -> Floats:
+    """Return the affine from tkRAS to RASmm, (4, 4), of a volume on a grid without shear."""
+    return _from_tkras(Path(), space.axes, space.to_ras(np.array(space.shape) / 2))
+
+
+def _read_freesurfer(path: Path, space: str, geometry: Floats | None) -> Read:
     """Return vertices, triangles, nothing, and the affine to RASmm, (4, 4), of a file of FreeSurfer's."""
     from nibabel.freesurfer.io import read_geometry
 
-    geometry: Any = read_geometry(path, read_metadata=True)
-    vertices, triangles, footer = geometry
+    content: Any = read_geometry(path, read_metadata=True)
+    vertices, triangles, footer = content
     affine = np.eye(4)
     if space == AUTO and _tags_of(path, len(vertices), len(triangles)) == SCANNER_TAGS:
         space = SCANNER
     if space != SCANNER:
         if not str(footer.get("valid", "")).startswith("1"):
+            if geometry is not None:
+                return np.asarray(vertices, np.float64), np.asarray(triangles, np.int64), "", geometry
             raise InputError(
                 f"{path}: has no valid geometry of its volume, so its tkRAS cannot be moved to RASmm; make the file "
                 "again from one that has, with mris_convert's to-scanner option, or give "

@@ -6,24 +6,32 @@ import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from ..aliases import Nifti1Image
 from ..errors import OutputError, ParameterError
 from ..io.drafts import check_target
-from ..io.images import open_image
-from ..io.in_memory import refuse_arrays, source_of
+from ..io.images import AnyPath, OpenImage, grid_of, open_image
+from ..io.in_memory import InMemory, refuse_arrays, source_of
 from ..io.maps import SUFFIXES, write_map
 from ..option import ImageLike, PathLike, flag
+from ..space.batch import Space
+from ..surfaces.hybrid import Subject, of_subject, open_subject
+from ..surfaces.modules import HIPPOCAMPI_FROM, THALAMI_FROM
+from ..tracking.products.grid import finer
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
 from ..tracking.stopping.segmentation import FODS, cropped, of_fractions, of_segmentation
 from .fod_files import shares_in
 from .outputs import check_name, taken_by
 
+LEAST_SIDE, MOST_SIDE = 0.2, 10.0  # of voxels, mm: more memory than computers have, and more than a structure
 
 def five_tissues(
     segmentation: ImageLike | None = None, output: PathLike | None = None, *, pve_wm: ImageLike | None = None,
     pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, tissues: PathLike | None = None,
-    sgm: ImageLike | None = None, sgm_amyg_hipp: bool = False, crop: bool = False, force: bool = False,
+    sgm: ImageLike | None = None, sgm_amyg_hipp: bool = False, template: ImageLike | None = None,
+    voxel_size: float | None = None, hippocampi: str | None = None, thalami: str | None = None,
+    white_stem: bool = False, crop: bool = False, force: bool = False,
 ) -> Nifti1Image:
     """Make a five-tissue-type (5TT) image, for anatomically constrained tractography.
 
@@ -31,7 +39,8 @@ def five_tissues(
     ----------
     segmentation : str, Path or nibabel image, optional
         Labels of FreeSurfer: aseg, aparc+aseg, aparc.a2009s+aseg or wmparc, or a segmentation of FastSurfer or
-        SynthSeg, which have the same labels. They are grouped as by MRtrix3's ``5ttgen freesurfer``.
+        SynthSeg, which have the same labels. They are grouped as by MRtrix3's ``5ttgen freesurfer``. Or a subject's
+        folder of FreeSurfer, whose surfaces and labels are combined as by ``5ttgen hsvs``.
     output : str or Path, optional
         Image to write, .nii or .nii.gz.
     pve_wm, pve_gm, pve_csf : str, Path or nibabel image, optional
@@ -45,7 +54,19 @@ def five_tissues(
         FSL's FIRST writes them, too. As in ``5ttgen fsl``, cerebrospinal fluid stays as it is, and white matter and
         cortical grey matter share what is left.
     sgm_amyg_hipp : bool
-        Take the amygdalae and hippocampi as subcortical grey matter; otherwise they are cortical.
+        Take the amygdalae and hippocampi as subcortical grey matter; otherwise they are cortical. Of a subject's
+        folder, they always are subcortical.
+    template : str, Path or nibabel image, optional
+        For a subject's folder: the image whose grid the result has; by default, it is that of the labels.
+    voxel_size : float, optional
+        For a subject's folder instead of ``template``: the side of the voxels in mm, which cover the labels' grid.
+    hippocampi, thalami : str, optional
+        For a subject's folder: ``"aseg"`` takes these structures, and amygdalae, from the labels of the whole brain.
+        ``"subfields"`` and ``"nuclei"`` take them from the images of FreeSurfer's modules. These are the defaults if
+        the folder has such images.
+    white_stem : bool
+        For a subject's folder: take the brain stem as white matter; otherwise it is pathological tissue, in which
+        streamlines may end.
     crop : bool
         Cut the grid to the brain, with a voxel around it; by default, it is that of the input.
     force : bool
@@ -74,13 +95,16 @@ def five_tissues(
 
     Notes
     -----
-    Labels and fractions are combined as by MRtrix3's ``5ttgen freesurfer`` and ``5ttgen fsl`` [1]_.
+    Labels and fractions are combined as by MRtrix3's ``5ttgen freesurfer`` and ``5ttgen fsl`` [1]_, and surfaces as by
+    ``5ttgen hsvs`` [2]_.
 
     References
     ----------
     .. [1] Smith RE, Tournier JD, Calamante F, Connelly A. Anatomically-constrained tractography: improved diffusion MRI
         streamlines tractography through effective use of anatomical information. NeuroImage 62, 2012.
         doi:10.1016/j.neuroimage.2012.06.005
+    .. [2] Smith RE, Skoch A, Bajada CJ, Caspers S, Connelly A. Hybrid surface-volume segmentation for improved
+        anatomically-constrained tractography. OHBM 2020.
 
     Examples
     --------
@@ -101,21 +125,35 @@ def five_tissues(
 
     from ..io.placement import placement_doubts
 
-    inputs = {"segmentation": segmentation, "pve_wm": pve_wm, "pve_gm": pve_gm, "pve_csf": pve_csf, "sgm": sgm}
+    inputs = {
+        "segmentation": segmentation, "pve_wm": pve_wm, "pve_gm": pve_gm, "pve_csf": pve_csf, "sgm": sgm,
+        "template": template,
+    }
     sources = {name: source_of(name, image) for name, image in inputs.items() if image is not None}
     if tissues is not None:
         sources[FODS] = shares_in(Path(tissues))
     _check(sources, sgm_amyg_hipp=sgm_amyg_hipp)
+    of_folder = {
+        "template": template, "voxel_size": voxel_size, "hippocampi": hippocampi, "thalami": thalami,
+        "white_stem": white_stem,
+    }
+    subject, files = _subject(sources, of_folder, sgm_amyg_hipp=sgm_amyg_hipp), [*sources.values()]
+    if subject is not None:
+        sources["segmentation"], files = subject.labels, [*files, *subject.files]
     target = None if output is None else Path(output)
     if target is not None:
-        check_name(target, taken_by(sources.values()))
+        check_name(target, taken_by(files))
         if not target.name.lower().endswith(SUFFIXES):
             raise OutputError(f"{target}: unknown suffix {target.suffix!r}; end the name with {', '.join(SUFFIXES)}")
         check_target(target, force=force)
     opened = {name: open_image(source) for name, source in sources.items()}
     for text in placement_doubts(sources.values()):
         warnings.warn(text, stacklevel=2)
-    if segmentation is not None:
+    if subject is not None:
+        grid = _grid(subject, opened.get("template"), voxel_size)
+        values, space = of_subject(subject, grid, white_stem=white_stem)
+        values, space = cropped(values, space) if crop else (values, space)
+    elif segmentation is not None:
         values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp, crop=crop)
     else:
         values, space = of_fractions(opened, partial(warnings.warn, stacklevel=2), sgm_amyg_hipp=sgm_amyg_hipp)
@@ -142,3 +180,37 @@ def _check(sources: Mapping[str, object], *, sgm_amyg_hipp: bool) -> None:
     if "segmentation" not in sources and sgm_amyg_hipp and "sgm" not in sources:
         raise ParameterError("--sgm-amyg-hipp needs a segmentation, or labels with --sgm")
     refuse_arrays({flag(name): source for name, source in sources.items()})
+
+
+def _subject(
+    sources: Mapping[str, AnyPath], of_folder: Mapping[str, Any], *, sgm_amyg_hipp: bool
+) -> Subject | None:
+    """Open a subject's folder, or return nothing if the segmentation is none; check the options of folders."""
+    segmentation = sources.get("segmentation")
+    options = [name for name, value in of_folder.items() if value not in (None, False)]
+    if segmentation is None or isinstance(segmentation, InMemory) or not Path(segmentation).is_dir():
+        if options:
+            raise ParameterError(f"{flag(options[0])} is for a subject's folder of FreeSurfer: leave it out")
+        return None
+    if sgm_amyg_hipp:
+        raise ParameterError(f"{flag('sgm_amyg_hipp')} is for labels; of a subject's folder, amygdalae and hippocampi "
+                             "always are subcortical: leave it out")
+    if "template" in options and "voxel_size" in options:
+        raise ParameterError(f"{flag('template')} and {flag('voxel_size')} both say what the grid is: give one of them")
+    choices = {"hippocampi": HIPPOCAMPI_FROM, "thalami": THALAMI_FROM}
+    for name, words in choices.items():
+        if of_folder[name] not in (None, *words):
+            raise ParameterError(f"{flag(name)} is {of_folder[name]!r}: give {' or '.join(words)}")
+    return open_subject(segmentation, *(of_folder[name] for name in choices))
+
+
+def _grid(subject: Subject, template: OpenImage | None, voxel_size: float | None) -> Space:
+    """Return the grid of a template, or one of cubes that covers a subject's labels, or theirs."""
+    if template is not None:
+        return grid_of(*template, sheared=True)
+    space = grid_of(*subject.labels, sheared=True)
+    if voxel_size is None:
+        return space
+    if not LEAST_SIDE <= voxel_size <= MOST_SIDE:
+        raise ParameterError(f"{flag('voxel_size')} is {voxel_size:g} mm: give {LEAST_SIDE:g} to {MOST_SIDE:g} mm")
+    return finer(space, voxel_size)

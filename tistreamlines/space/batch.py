@@ -273,6 +273,24 @@ class Space:
         """Whether x is against the first voxel axis in FSL's frame: the affine's determinant is positive."""
         return bool(np.linalg.det(self.affine[:3, :3]) > 0)
 
+    def part(self, low: npt.ArrayLike, high: npt.ArrayLike) -> Space:
+        """Return the grid of a box of voxels.
+
+        Parameters
+        ----------
+        low, high : (3,) array_like
+            Its first voxel, and the one after the last.
+
+        Returns
+        -------
+        Space
+            Grid of the box, whose first voxel is ``low``.
+        """
+        affine = self.affine.copy()
+        affine[:3, 3] = self.to_ras(low)
+        x, y, z = np.subtract(high, low)
+        return Space(affine, (x, y, z))
+
     def to_voxel(self, points: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Transform RASmm points to voxel coordinates.
 

@@ -17,7 +17,19 @@ from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
 from ...io.images import AnyPath, OpenImage, Tell, grid_of, open_image
 from ...io.nifti import load_map
-from ...io.segmentations import TISSUES, TOLERANCE, check_fractions, load_five_tissues, read_labels, whole
+from ...io.segmentations import (
+    CORTICAL,
+    FLUID,
+    PATHOLOGICAL,
+    SUBCORTICAL,
+    TISSUES,
+    TOLERANCE,
+    WHITE,
+    check_fractions,
+    load_five_tissues,
+    read_labels,
+    whole,
+)
 from ...space.batch import Space
 from .anatomy import TISSUES as FRACTIONS
 from .anatomy import doubt
@@ -26,7 +38,6 @@ ACT = "act"  # the option of the stopping rule, and the word with which other op
 SGM = "sgm"  # the option of subcortical grey matter
 NAME = "act5"  # the stopping rule of five tissues
 Kind = TypeVar("Kind", bound=np.generic)
-CORTICAL, SUBCORTICAL, WHITE, FLUID, PATHOLOGICAL = range(len(TISSUES))
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {
     CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "

@@ -1,0 +1,1 @@
+"""Closed surfaces: around labels, smoothed, and the share of each voxel that they enclose."""
