@@ -34,7 +34,9 @@ def commit() -> str:
     return described.stdout.strip()
 
 
-APART = "fit/msmt_kernels.py", "fit/basis_kernels.py"  # kernels that no command of the tables runs
+APART = (  # kernels that no command of the tables runs
+    "fit/msmt_kernels.py", "fit/basis_kernels.py", "tracking/products/connectome/shares_kernels.py",
+)
 
 
 def kernels(package: Path = ROOT / "tistreamlines", fits: bool = True) -> str:

@@ -1321,7 +1321,8 @@ class Connectome(Product):
     ----------
     path : pair of an image and the file to write, or a list of these
         Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, .csv, .tsv or
-        .npy, with its standard errors and its nodes in files beside it. Without output, no streamline is written.
+        .npy, with its standard errors and its nodes in files beside it. LABELS may also have the probabilities of a
+        node in each volume, among which ends are shared. Without output, no streamline is written.
     assignment : {'radial', 'end-voxel', 'reverse'}, default 'radial'
         Node of connectome for an end: of the nearest voxel within a radius, of the voxel that holds it, or the
         first one on the way back to the middle.
