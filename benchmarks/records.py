@@ -36,6 +36,7 @@ def commit() -> str:
 
 APART = (  # kernels that no command of the tables runs
     "fit/msmt_kernels.py", "fit/basis_kernels.py", "tracking/products/connectome/shares_kernels.py",
+    "kernels/products/rejections.py",
 )
 
 

@@ -284,6 +284,7 @@ class Options(ProductOptions, total=False):
     bids_out: PathLike | None
     json_stats: PathLike | None
     report: PathLike | None
+    rejected: PathLike | None
     # Running
     part: str | None
     resume: bool | None
@@ -1615,6 +1616,32 @@ class Waytotal(Product):
     >>> import tistreamlines as ts
     >>> product = ts.Waytotal("waytotal")
     >>> ts.Parameters(products=[product]).gives("waytotal")
+    True
+    """
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...
+
+class Rejected(Product):
+    """Product 'rejected': map of where streamlines are dropped, with a volume for each reason.
+
+    Parameters
+    ----------
+    path : str or Path
+        Write a map of where streamlines are dropped, .nii, .nii.gz or .mif, with a volume for each reason: where
+        they enter an exclude region, at their seed, or half at each end. The record names the volumes.
+
+    Raises
+    ------
+    TypeError
+        If there is no such option.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> product = ts.Rejected("rejected.nii.gz")
+    >>> ts.Parameters(products=[product]).gives("rejected")
     True
     """
     def __init__(
