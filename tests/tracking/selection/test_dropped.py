@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import nibabel as nib
@@ -291,8 +292,8 @@ def test_joined_parts_have_the_counts_of_one_run(tracked, tmp_path):
     assert (tmp_path / "b.tck").read_bytes() == (tmp_path / "c.tck").read_bytes()
 
 
-@pytest.mark.parametrize("select", [None, 5])
-def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeypatch, select):
+@pytest.mark.parametrize(("select", "damage"), [(None, None), (5, None), (None, "lost"), (None, "other")])
+def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeypatch, select, damage):
     single = tracked(tmp_path / "a.tck", **DEMANDS, select=select, rejected=tmp_path / "a.nii")
     monkeypatch.setattr(resume, "FEWEST", 20)
     monkeypatch.setattr(resume, "MOST", 50)
@@ -311,7 +312,13 @@ def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeyp
     with monkeypatch.context() as broken, pytest.raises(Stopped):
         broken.setattr(resume.sidecar, "write_json", write)
         tracked(tmp_path / "b.tck", **demands)
-    result = tracked(tmp_path / "b.tck", **demands)
+    *_, last, _ = sorted(tmp_path.rglob("*.rejected.npy"))  # the piece of the last one has no record
+    if damage == "lost":
+        last.unlink()
+    elif damage == "other":
+        np.save(last, np.load(last)[1:])
+    with pytest.warns(UserWarning, match="tracked anew") if damage else nullcontext():
+        result = tracked(tmp_path / "b.tck", **demands)
     assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()
     assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
     assert any("goes on after" in note for note in result.notes)
