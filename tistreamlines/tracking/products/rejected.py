@@ -91,32 +91,33 @@ class DroppedStreamlines(Collector):
         self._settle()
         dropped = np.flatnonzero(verdicts != int(Verdict.ACCEPTED))
         chunk, verdicts = chunk.select(dropped), verdicts[dropped]
-        places = np.repeat(chunk.seeds[chunk.seed][:, None], PARTS, axis=1)
         at_entry = np.isin(verdicts, AT_ENTRY)
-        for kernel, chosen in ((find_entry, at_entry), (measure_steps, ~at_entry & ~np.isin(verdicts, AT_SEED))):
+        at_ends = ~at_entry & ~np.isin(verdicts, AT_SEED)
+        places = np.repeat(chunk.seeds[chunk.seed][:, None], PARTS, axis=1)
+        for kernel, chosen in ((find_entry, at_entry), (measure_steps, at_ends)):
             if chosen.any():
                 places[chosen] = self._places(growth, chunk.select(np.flatnonzero(chosen)), kernel)
-        parts = np.tile(np.array([PARTS, 0]), (len(dropped), 1))
-        ended = ~(at_entry | np.isin(verdicts, AT_SEED))
-        parts[ended] = parts_of_ends(chunk.state[ended, ::-1, 1], verdicts[ended])
-        counted = np.nonzero(parts)
-        keys = verdicts[counted[0]].astype(np.int64) * self._voxels + voxels_of(places[counted], self._shape)
-        self._last = keys, parts[counted][:, None]
+        parts = np.where(np.arange(PARTS) == 0, PARTS, np.zeros((len(dropped), 1), np.int64))  # at one place
+        parts[at_ends] = parts_of_ends(chunk.state[at_ends, ::-1, 1], verdicts[at_ends])
+        streamline, place = np.nonzero(parts)
+        voxels = voxels_of(places[streamline, place], self._shape)
+        keys = verdicts[streamline].astype(np.int64) * self._voxels + voxels
+        self._last = keys, parts[streamline, place][:, None]
 
     def _places(self, growth: Growth, dropped: Chunk, kernel: Func) -> npt.NDArray[np.float32]:
         """Return the two places that a kernel finds of streamlines, (n, 2, 3), voxel coordinates: entry, or ends.
 
         Of the ends, that of the backward half comes first.
         """
-        count, found = len(dropped.number), []
+        count, places = len(dropped.number), []
         with growth.statistics.stage("pack"):
             growth.accept(dropped)
             values = growth.values | self._affine | self._arrays
             for first in range(0, count, AT_ONCE):
                 many = min(AT_ONCE, count - first)
                 growth.program.run(kernel.__name__, many, values | {"earlier": first})
-                found.append(growth.fetch(self._arrays["ends"], 7 * many).reshape(-1, 7)[:, :6].copy())
-        return np.concatenate(found).view(np.float32).reshape(-1, PARTS, 3)
+                places.append(growth.fetch(self._arrays["ends"], 7 * many).reshape(-1, 7)[:, :6].copy())
+        return np.concatenate(places).view(np.float32).reshape(-1, PARTS, 3)
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""
