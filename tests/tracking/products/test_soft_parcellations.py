@@ -189,6 +189,12 @@ def test_nodes_without_a_probability(folder):
         mapped(folder, folder / "empty.nii", connectome_nodes=folder / "of_one.txt")
 
 
+def test_probabilities_below_what_is_counted(folder):
+    result = mapped(folder, save(folder / "small.nii", changed(1e-30, ...)))
+    (ours,) = result["products"]["connectome"]
+    assert (ours.values["count"].sum(), ours.unassigned) == (0, LINES)
+
+
 def test_no_streamline(folder):
     nib.streamlines.save(nib.streamlines.Tractogram([], affine_to_rasmm=np.eye(4)), str(folder / "none.tck"))
     result = ts.map_tractogram(folder / "none.tck", connectome=(folder / "soft.nii.gz", folder / "none.csv"))

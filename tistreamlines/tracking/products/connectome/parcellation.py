@@ -74,7 +74,7 @@ class Parcellation:
             in_voxels, present = row[labels], labels[labels > 0]
             self.volumes = np.bincount(in_voxels, minlength=len(self.nodes) + 1)[1:]
         self.nameless = np.unique(present[row[present] == 0])
-        if not self.volumes.any():
+        if not in_voxels.any():
             raise InputError(f"{self.path}: has no label of {table}; check that the table belongs to it")
         self.rule, self._radius = rule, radius
         grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
