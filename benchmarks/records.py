@@ -34,8 +34,10 @@ def commit() -> str:
     return described.stdout.strip()
 
 
-# kernels that no command of the tables runs
-APART = "fit/msmt_kernels.py", "fit/basis_kernels.py", "tracking/products/points/compression_kernels.py"
+APART = (  # kernels that no command of the tables runs
+    "fit/msmt_kernels.py", "fit/basis_kernels.py", "tracking/products/points/compression_kernels.py",
+    "tracking/products/connectome/shares_kernels.py", "kernels/products/rejections.py",
+)
 
 
 def kernels(package: Path = ROOT / "tistreamlines", fits: bool = True) -> str:

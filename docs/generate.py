@@ -227,6 +227,8 @@ RECORD = {
     "each of its `targets` by name, its `shape`, the numbers of all `streamlines`, of those that begin in a seed voxel "
     "(`seeded`) and of these, those that reach a target (`counted`); and the `files`.",
     "voxel_matrix": "With `--voxel-matrix`: the same as for `--seed-matrix`.",
+    "rejected": "With `--rejected`: `path` and `sha256` of the map, its `shape` and `affine`, and for each of its "
+    "`volumes` the `name`, the `reason` in words and the number of `streamlines`.",
     "waytotal": "With `--waytotal`: `path` and `sha256` of the file, and the number of `streamlines`.",
     "samples": "With `--sample`: the map of each name.",
     "sample_table": "With `--sample-table`: `path` and `sha256` of the table, and the `maps` by name.",

@@ -26,6 +26,7 @@ from .options.objects import Ifod2 as Ifod2
 from .options.objects import Mask as Mask
 from .options.objects import Prob as Prob
 from .options.objects import Ptt as Ptt
+from .options.objects import Rejected as Rejected
 from .options.objects import SampleTable as SampleTable
 from .options.objects import SdStream as SdStream
 from .options.objects import SeedMatrix as SeedMatrix

@@ -27,7 +27,7 @@ LATER = {
     "density_voxel", "density_grid", "density_kind", "density_sample", "ends", "connectome", "connectome_assignment",
     "connectome_radius", "connectome_measure", "connectome_sample", "connectome_nodes",
     "sample", "sample_points", "sample_table", "groups", "endpoints_only", "compress", "downsample", "points",
-    "waytotal", "seed_matrix", "seed_matrix_targets", "seed_matrix_min_length", "voxel_matrix",
+    "waytotal", "rejected", "seed_matrix", "seed_matrix_targets", "seed_matrix_min_length", "voxel_matrix",
     "seeds_to_targets", "targets",
     "voxel_matrix_min_length",
     "connectome_pairs", "connectome_zero_diagonal", "weights",

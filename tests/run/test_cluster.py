@@ -169,6 +169,7 @@ def test_errors_come_back_as_their_own_types(client, options, tmp_path):
         ({"part": "1/2"}, "part is chosen for each worker"),
         ({"select": 10, "nseeds": None, "parts": 2}, "select takes the seeds in turn"),
         ({"max_angle": 100}, "max_angle"),
+        ({"rejected": "r.nii", "parts": 2}, "rejected is made of one run, and not of its parts"),
         ({"parameters": ts.Parameters(density="map.nii")}, "density is within parameters"),
     ],
 )

@@ -83,6 +83,40 @@ def test_of_the_tractogram_or_without_one(tracked, head, monkeypatch):
     assert alone.record["inputs"]["connectome_sample 1"]["path"].endswith("FA.nii.gz")
 
 
+def test_probabilities_in_a_run_its_parts_its_pieces_and_its_tractogram(tracked, head, monkeypatch):
+    soft = np.random.default_rng(6).random((*tracked.labels.shape, 7)).astype(np.float32) ** 8
+    image = nib.Nifti1Image(soft, nib.load(head.mask).affine)
+    nib.save(image, tracked.folder / "soft.nii.gz")
+    runs = {}
+
+    def options(place, **more):
+        (tracked.folder / f"soft_{place}").mkdir()
+        return {
+            "connectome": (tracked.folder / "soft.nii.gz", tracked.folder / f"soft_{place}" / "m.npy"),
+            "connectome_measure": ["count", "mean-length"], **more,
+        }
+
+    def contents(place):
+        return {path.name: path.read_bytes() for path in sorted((tracked.folder / f"soft_{place}").glob("m*.npy"))}
+
+    runs["device"] = ts.track(*head.series, **tracked.options, **options("device", chunk_size=70))
+    paths = [tracked.folder / f"soft{k}.trx" for k in (1, 2)]
+    for k, path in enumerate(paths, 1):
+        ts.track(*head.series, path, **tracked.options, part=f"{k}/2")
+    runs["parts"] = ts.join(paths, tracked.folder / "soft.trx", **options("parts"))
+    monkeypatch.setattr(resume, "FEWEST", 100)
+    monkeypatch.setattr(resume, "MOST", 100)
+    pieces = options("pieces", resume=True, threads=1)
+    runs["pieces"] = ts.track(*head.series, tracked.folder / "soft_pieces.trx", **tracked.options, **pieces)
+    ts.map_tractogram(tracked.folder / "soft.trx", **options("mapped", threads=2))
+    first = contents("device")
+    assert len(first) == 4
+    assert all(contents(place) == first for place in ("parts", "pieces", "mapped"))
+    (matrix,) = runs["device"].products["connectome"]
+    assert 0 < matrix.unassigned < matrix.streamlines
+    assert matrix.unassigned != int(matrix.unassigned)
+
+
 def test_groups_are_those_of_trx_python(tracked):
     tracked.result.save(tracked.folder / "saved.trx")
     tracked.result.save(tracked.folder / "saved_too.tck")

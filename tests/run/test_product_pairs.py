@@ -88,10 +88,11 @@ def linked(place, name):
 def makers(place):
     """What makes products of streamlines without seeds, with seeds, and while they are tracked, and of which names."""
     track(place, output=place / "lines.trx")
-    without_seeds = [name for name, row in PRODUCTS.items() if not row.needs_seeds]
+    mapped = [name for name, row in PRODUCTS.items() if not row.of_dropped]
+    without_seeds = [name for name in mapped if not PRODUCTS[name].needs_seeds]
     return {
         "tck": (lambda **asked: ts.map_tractogram(place / "lines.tck", threads=1, **asked), [*without_seeds, "report"]),
-        "trx": (lambda **asked: ts.map_tractogram(place / "lines.trx", threads=1, **asked), [*PRODUCTS, "report"]),
+        "trx": (lambda **asked: ts.map_tractogram(place / "lines.trx", threads=1, **asked), [*mapped, "report"]),
         "track": (lambda **asked: track(place, **asked), [*PRODUCTS]),
     }
 

@@ -28,7 +28,7 @@ def track_options(world: Path, out: Path) -> dict[str, Options]:
     inner, act5 = {"stopping": "binary", "stop_mask": image["inner"]}, {"stopping": "act5", "act": image["act"]}
     products = {
         "density": out / "density.nii", "ends": out / "ends.nii", "density_voxel": 1.1, "waytotal": out / "waytotal",
-        "connectome": (image["labels"], out / "nodes.csv"), "keep_streamlines": False,
+        "connectome": (image["labels"], out / "nodes.csv"), "rejected": out / "rejected.nii", "keep_streamlines": False,
     }
     middle, corner = ball((6, 6, 5), 6), ball((9, 9, 8), 3)
     return {
@@ -40,7 +40,7 @@ def track_options(world: Path, out: Path) -> dict[str, Options]:
         "prob, particles in cmc": {"dg": "prob", "stopping": "cmc", "pft": True, **series, **shares},
         "prob of samples, regions": {
             "dg": "prob", "stopping": "threshold", "pmf_rows": "sampled", "include": [middle], "exclude": [corner],
-            "ends_in": [image["mask"]], **series,
+            "ends_in": [image["mask"]], "rejected": out / "rejected.nii", **series,
         },
         "det": {"dg": "det", "stopping": "threshold", **series},
         "det, products": {"dg": "det", "stopping": "threshold", **series, **products},

@@ -14,7 +14,7 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.drafts import check_target
 from ..option import listed
-from ..options.definitions import join_options, options
+from ..options.definitions import join_options, options, product_options
 from ..options.parameters import Parameters
 from ..run.inputs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
@@ -30,7 +30,7 @@ COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines"
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
-    "time_limit", "bids_out", "report", "resume", *join_options(),
+    "time_limit", "bids_out", "report", "resume", *join_options(), *product_options(),
 )
 SHARED = [name for name in options() if name not in VARIED]
 option = group_option("Comparison")

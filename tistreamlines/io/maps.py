@@ -34,7 +34,9 @@ INDEX, DIRECTIONS = "index", "directions"  # images whose names MRtrix3 knows
 COUNT = "nfixels"  # key in the header of the index
 
 
-def write_map(path: Path, values: Array, space: Space, *, force: bool) -> None:
+def write_map(
+    path: Path, values: Array, space: Space, *, force: bool, keys: Mapping[str, str] = NO_KEYS
+) -> None:
     """Write a map; the same values have the same bytes at any time and under any name.
 
     Parameters
@@ -47,13 +49,15 @@ def write_map(path: Path, values: Array, space: Space, *, force: bool) -> None:
         Grid of the map.
     force : bool
         Replace an existing file.
+    keys : mapping
+        Further lines of the header, see :func:`map_content`.
 
     Raises
     ------
     OutputError
         If the file exists and ``force`` is false, or if it cannot be written.
     """
-    content = map_content(path.suffix, values, space)
+    content = map_content(path.suffix, values, space, keys=keys)
     with completed(path, force=force) as draft:
         draft.write_bytes(content)
 

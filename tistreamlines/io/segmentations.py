@@ -1,7 +1,11 @@
-"""Reading of segmentations: images of labels, and five-tissue-type (5TT) images with the checks of ``5ttcheck``."""
+"""Reading of segmentations: images of labels or of probabilities, and five-tissue-type images.
+
+The latter have the checks of MRtrix3's ``5ttcheck``.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,8 +15,8 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
-from .images import LARGEST, AnyPath, Tell, first_place, grid_of, open_image, read_array, reading
-from .stored_image import floats
+from .images import LARGEST, AnyPath, OpenImage, Tell, first_place, grid_of, open_image, read_array, reading
+from .stored_image import floats, volumes_of
 
 ROUNDING = 2.0**-24  # of a number: float32's
 SCALED = 1e-3  # that scaling may add to a whole number, since headers hold its factors in float32
@@ -64,7 +68,8 @@ def read_labels(path: AnyPath) -> Labels:
     path, image = open_image(path)
     shape = tuple(image.shape)
     if len(shape) not in (3, 4) or shape[3:] not in ((), (1,)):
-        raise InputError(f"{path}: shape {shape} has {len(shape)} axes; give a parcellation of three, with labels")
+        raise InputError(f"{path}: shape {shape} has {len(shape)} axes; give a parcellation of three, with labels, or "
+                         "of four, with the probabilities of a node in each volume")
     values, scaled = read_array(path, image).reshape(shape[:3]), image.get_data_dtype().kind != "f"
     return Labels(path, grid_of(path, image, sheared=True), whole(path, values, scaled=scaled))
 
@@ -84,6 +89,64 @@ def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.
     if not labels.any():
         raise InputError(f"{path}: has no label above 0; give a parcellation")
     return labels.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Probabilities:
+    """The probabilities of nodes in each voxel, as far as they are above 0.
+
+    Parameters
+    ----------
+    path : Path
+        Their file, for messages.
+    space : Space
+        Its grid, which may be rotated or sheared.
+    voxels : list of (k,) int32
+        For each node, its voxels in ascending order, numbered as those of a C-contiguous array.
+    values : list of (k,) float32
+        Its probability in each of these, above 0 and up to 1.
+    sums : (voxels,) float64
+        Sum of the probabilities in each voxel of the image.
+    """
+
+    path: Path
+    space: Space
+    voxels: list[npt.NDArray[np.int32]]
+    values: list[npt.NDArray[np.float32]]
+    sums: npt.NDArray[np.float64]
+
+    @property
+    def doubts(self) -> tuple[str, ...]:
+        """How many voxels have probabilities that sum to more than 1."""
+        above = self.sums > 1 + TOLERANCE
+        if not above.any():
+            return ()
+        return (f"{self.path}: the probabilities of {above.sum():,} voxels sum to more than 1, at most to "
+                f"{self.sums.max():.4g}, and are divided by their sum",)
+
+
+def read_probabilities(opened: OpenImage) -> Probabilities:
+    """Read an image with the probabilities of a node in each volume, whose zeros take no memory.
+
+    Raises
+    ------
+    InputError
+        If the image is damaged, has a value that is no fraction (see :func:`check_fractions`), or none above 0.
+    """
+    path, image = opened
+    space = grid_of(path, image, sheared=True)
+    sums, voxels, values = np.zeros(math.prod(space.shape)), [], []
+    with reading(path):
+        for number, volume in enumerate(volumes_of(image), 1):
+            check_fractions(path, volume, f" of volume {number}")
+            content = volume.ravel()
+            present = np.flatnonzero(content > 0).astype(np.int32)
+            voxels.append(present)
+            values.append(np.minimum(content[present], 1))
+            sums[present] += values[-1]
+    if not sums.any():
+        raise InputError(f"{path}: has no probability above 0; give a parcellation")
+    return Probabilities(path, space, voxels, values, sums)
 
 
 def _refuse(path: Path, values: Array, wrong: npt.NDArray[np.bool_], must: str) -> None:
@@ -136,7 +199,7 @@ def load_five_tissues(path: AnyPath, warn: Tell | None = None) -> tuple[npt.NDAr
     return values, space
 
 
-def check_fractions(path: Path, values: npt.NDArray[np.float32]) -> None:
+def check_fractions(path: Path, values: npt.NDArray[np.float32], of_volume: str = "") -> None:
     """Raise an InputError if a value is not finite, or beyond 0 or 1 by more than TOLERANCE.
 
     Parameters
@@ -145,6 +208,8 @@ def check_fractions(path: Path, values: npt.NDArray[np.float32]) -> None:
         File of the values, for the message.
     values : (x, y, z) or (x, y, z, n) float32
         Fractions.
+    of_volume : str
+        The words that say of which volume they are, for the message.
     """
     wrong = np.zeros(values.shape[:3], bool)
     for volume in np.moveaxis(values[..., None] if values.ndim == 3 else values, -1, 0):
@@ -152,8 +217,8 @@ def check_fractions(path: Path, values: npt.NDArray[np.float32]) -> None:
     if wrong.any():
         voxel, count = first_place(wrong), int(wrong.sum())
         odd = next(value for value in np.atleast_1d(values[voxel]) if not -TOLERANCE <= value <= 1 + TOLERANCE)
-        raise InputError(f"{path}: values of {count:,} voxels are no fractions, such as {odd:.4g} in voxel {voxel}; "
-                         "give numbers from 0 to 1")
+        raise InputError(f"{path}: values of {count:,} voxels are no fractions, such as {odd:.4g} in voxel {voxel}"
+                         f"{of_volume}; give numbers from 0 to 1")
 
 
 def _wrong_sums(path: Path, values: npt.NDArray[np.float32]) -> str:

@@ -137,6 +137,33 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     return _converted(stored.shape, [stored], scaling, limit)
 
 
+def volumes_of(image: Image) -> Generator[npt.NDArray[np.float32], None, None]:
+    """Return the volumes (x, y, z) of an image of four axes one by one, scaled as its header says.
+
+    Memory holds the whole image only if that is small, or packed in another way than :func:`floats` reads in turn.
+    """
+    done = 0
+    if (proxy := _packed_proxy(image)) is not None:
+        scaling = _scaling(proxy.dtype, proxy.slope, proxy.inter)
+        with suppress(EOFError):
+            for part in volumes_in_turn(str(proxy.file_like), proxy.shape, proxy.dtype, proxy.offset):
+                for stored in np.moveaxis(part, 3, 0):
+                    yield _scaled(stored, scaling)
+                    done += 1
+            return
+    stored, scaling = _storage_of(unpack_image(image))
+    for volume in np.moveaxis(stored, 3, 0)[done:]:
+        yield _scaled(volume, scaling)
+
+
+def _scaled(stored: Array, scaling: Scaling) -> npt.NDArray[np.float32]:
+    """Return the values of a volume."""
+    with np.errstate(all="ignore"):  # values beyond float32 are infinite
+        for step, number in scaling:
+            stored = step(stored, number)
+        return stored.astype(np.float32)
+
+
 def _converted(
     shape: tuple[int, ...], parts: Iterable[Array], scaling: Scaling, limit: float
 ) -> tuple[npt.NDArray[np.float32], bool]:

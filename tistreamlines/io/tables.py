@@ -120,11 +120,15 @@ def _texts(row: npt.NDArray[np.float64]) -> list[str]:
 
 
 def write_nodes(path: Path, labels: Array, names: Sequence[str], voxels: Array, *, force: bool) -> None:
-    """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated."""
+    """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated.
+
+    The number need not be whole.
+    """
     with completed(path, force=force) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["index", "name", "voxels"])
-        rows.writerows(zip(labels.tolist(), map(cell_of_name, names), voxels.tolist(), strict=True))
+        numbers = map("{:.9g}".format, voxels.tolist())
+        rows.writerows(zip(labels.tolist(), map(cell_of_name, names), numbers, strict=True))
 
 
 def write_sparse(path: Path, counts: csr_matrix, *, force: bool) -> None:

@@ -21,6 +21,7 @@ from ..tracking.products.connectome.connectome import ConnectomeOptions
 from ..tracking.products.density.map import MapOptions
 from ..tracking.products.files import SIFT2, WEIGHABLE
 from ..tracking.products.points.content import ContentOptions
+from ..tracking.products.rejected import RejectedOptions
 from ..tracking.products.samples.table import TableOptions
 from ..tracking.products.voxel_matrix import matrices, targets
 from ..tracking.products.waytotal import WaytotalOptions
@@ -39,11 +40,11 @@ INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 @dataclass(frozen=True)
 class PackageOptions(
-    WaytotalOptions, Sift2Options, matrices.VoxelMatrixOptions, targets.TargetOptions, matrices.SeedMatrixOptions,
-    ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions, RegionOptions, GrowthOptions,
-    bedpostx.BedpostxOptions, FileOptions, boot.BootOptions, fod.Ifod2Options, along_peaks.FactOptions, ptt.PttOptions,
-    pmf.DetOptions, act5.Act5Options, anatomy.AnatomyOptions, threshold.BinaryOptions, threshold.ThresholdOptions,
-    MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
+    RejectedOptions, WaytotalOptions, Sift2Options, matrices.VoxelMatrixOptions, targets.TargetOptions,
+    matrices.SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions,
+    RegionOptions, GrowthOptions, bedpostx.BedpostxOptions, FileOptions, boot.BootOptions, fod.Ifod2Options,
+    along_peaks.FactOptions, ptt.PttOptions, pmf.DetOptions, act5.Act5Options, anatomy.AnatomyOptions,
+    threshold.BinaryOptions, threshold.ThresholdOptions, MethodChoice, SurfaceOptions, DynamicOptions, SeedOptions,
 ):
     """The options of this package, so that type checkers know them."""
 
@@ -73,21 +74,22 @@ def names_in_memory() -> tuple[str, ...]:
     return _named(IMAGES, _classes(), tuple(SOURCES))
 
 
-def product_options() -> tuple[str, ...]:
-    """Return the options of all products, in the order of the help."""
-    names = {field.name for row in PRODUCTS.values() for field in fields(row.options)}
+def product_options(*, of_dropped: bool = True) -> tuple[str, ...]:
+    """Return the options of all products, in the order of the help; those of dropped streamlines only if wanted."""
+    rows = [row for row in PRODUCTS.values() if of_dropped or not row.of_dropped]
+    names = {field.name for row in rows for field in fields(row.options)}
     return tuple(name for name in options() if name in names)
 
 
 def map_options() -> tuple[str, ...]:
-    """Return the options for an existing tractogram: of all products, and of sampled maps."""
-    products = product_options()
+    """Return the options for an existing tractogram: of all products that can be made of it, and of sampled maps."""
+    products = product_options(of_dropped=False)
     return tuple(name for name in options() if name == "sample" or name in products)
 
 
 def join_options() -> tuple[str, ...]:
-    """Return the options that parts of a run are joined with: what the tractogram holds, and those of all products."""
-    joined = {*(field.name for field in fields(ContentOptions)), *product_options()}
+    """Return the options that parts of a run are joined with: what the tractogram holds, and products made of it."""
+    joined = {*(field.name for field in fields(ContentOptions)), *product_options(of_dropped=False)}
     return tuple(name for name in options() if name in joined)
 
 

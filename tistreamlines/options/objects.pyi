@@ -288,6 +288,7 @@ class Options(ProductOptions, total=False):
     bids_out: PathLike | None
     json_stats: PathLike | None
     report: PathLike | None
+    rejected: PathLike | None
     # Running
     part: str | None
     resume: bool | None
@@ -1344,7 +1345,8 @@ class Connectome(Product):
     ----------
     path : pair of an image and the file to write, or a list of these
         Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, .csv, .tsv or
-        .npy, with its standard errors and its nodes in files beside it. Without output, no streamline is written.
+        .npy, with its standard errors and its nodes in files beside it. LABELS may also have the probabilities of a
+        node in each volume, among which ends are shared. Without output, no streamline is written.
     assignment : {'radial', 'end-voxel', 'reverse'}, default 'radial'
         Node of connectome for an end: of the nearest voxel within a radius, of the voxel that holds it, or the
         first one on the way back to the middle.
@@ -1639,6 +1641,32 @@ class Waytotal(Product):
     >>> import tistreamlines as ts
     >>> product = ts.Waytotal("waytotal")
     >>> ts.Parameters(products=[product]).gives("waytotal")
+    True
+    """
+    def __init__(
+        self,
+        path: PathLike,
+    ) -> None: ...
+
+class Rejected(Product):
+    """Product 'rejected': map of where streamlines are dropped, with a volume for each reason.
+
+    Parameters
+    ----------
+    path : str or Path
+        Write a map of where streamlines are dropped, .nii, .nii.gz or .mif, with a volume for each reason: where
+        they enter an exclude region, at their seed, or half at each end. The record names the volumes.
+
+    Raises
+    ------
+    TypeError
+        If there is no such option.
+
+    Examples
+    --------
+    >>> import tistreamlines as ts
+    >>> product = ts.Rejected("rejected.nii.gz")
+    >>> ts.Parameters(products=[product]).gives("rejected")
     True
     """
     def __init__(

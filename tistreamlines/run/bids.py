@@ -14,6 +14,7 @@ from ..aliases import Json
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.drafts import explained
+from ..kernels.stop_reasons import DROPPED
 from ..option import flag, record_value
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
@@ -25,7 +26,11 @@ BIDS_VERSION = "1.10.0"
 AUTO = "auto"  # the file of a product that gets its BIDS name
 NAME = re.compile(r"(sub-[a-zA-Z0-9+]+(?:_[a-zA-Z]+-[a-zA-Z0-9+]+)*)_dwi(?:\.nii|\.nii\.gz|\.mif|\.mif\.gz|\.mih)")
 WHOLE, ONCE = "tract-wholebrain", ("include", "include_ordered", "exclude", "ends_in")
-DESCRIPTIONS = {"density": "Number of streamlines that pass through each voxel"}
+DESCRIPTIONS = {
+    "density": "Number of streamlines that pass through each voxel",
+    "rejected": "Number of streamlines that are dropped in each voxel, by reason: "
+    + ", ".join(reason.name.lower() for reason in DROPPED),
+}
 
 
 def named(dwi: object, output: Path | None, parameters: Parameters) -> tuple[Path, Parameters]:

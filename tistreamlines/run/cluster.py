@@ -34,12 +34,13 @@ from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
 from ..io.response import is_file
-from ..option import ImageLike, PointsLike
+from ..option import ImageLike, PointsLike, flag
 from ..options.definitions import input_names, is_word, join_options, kind, options
 from ..options.objects import expand
 from ..options.parameters import Parameters
 from ..options.preset_options import with_preset
 from ..tracking.products.files import check_weights
+from ..tracking.registry import PRODUCTS
 from ..tracking.selection.places import sphere_in
 from .api import track as track_here
 from .log import Watcher
@@ -177,6 +178,10 @@ class _Job:
         for name in (*asked(chosen), *(name for name in ("report", "save_5tt") if getattr(chosen, name) is not None)):
             if name not in of_subject:
                 raise ParameterError(f"{name} is within parameters, which every part would write: give it as a keyword")
+        dropped = [name for name in asked(chosen) if PRODUCTS[name].of_dropped]
+        if dropped and each > 1 and chosen.select is None:
+            raise ParameterError(f"{flag(dropped[0])} is made of one run, and not of its parts: leave it out, or give "
+                                 "parts=1")
         series = (arguments.get(name) for name in SERIES)
         check_outputs(self.output, chosen, [path for path in series if isinstance(path, str | PathLike)])
         self.parts = 1 if chosen.select is not None else each

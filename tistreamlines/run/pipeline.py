@@ -104,8 +104,8 @@ def start(
             settings = replace(settings, directed=True, either_sense=plan.seeds.either_sense)
         # later seeds may need the points of streamlines
         on_device = only_products and plan.seeds.round_from(0) is None
-        collectors = products.collectors(plan.space, settings) if on_device else []
-        engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=not collectors)
+        collectors, points = products.collectors(plan.space, settings, only_products=on_device)
+        engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=points)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
     receiver = Receiver(parameters, plan.space, settings.step_mm, products, content, engine.statistics)

@@ -79,9 +79,21 @@ class Products:
         for product in self._products.values():
             product.move_to(program)
 
-    def collectors(self, space: Space, settings: Settings) -> list[Collector]:
-        """Return what devices make instead of points; nothing if one of the products needs points."""
-        return all_or_nothing(product.collector(space, settings) for product in self._products.values())
+    def collectors(self, space: Space, settings: Settings, *, only_products: bool) -> tuple[list[Collector], bool]:
+        """Return what devices make, and whether the points of streamlines come back; see :func:`with_points`."""
+        products = self._products.values()
+        made = ((product.of_dropped, product.collector(space, settings)) for product in products)
+        return with_points(made, only_products=only_products)
+
+    def keep(self, path: Path) -> None:
+        """Write what was made since the last call, as far as streamlines do not tell it, to files of this name."""
+        for name, product in self._products.items():
+            product.keep(path.with_suffix(f".{name}.npy"))
+
+    def keep_up(self, path: Path, dropped: Array) -> None:
+        """Read what :meth:`keep` has written, where so many streamlines were dropped for each reason."""
+        for name, product in self._products.items():
+            product.keep_up(path.with_suffix(f".{name}.npy"), dropped)
 
     def write(self, *, force: bool) -> None:
         """Write all files, or none that is new."""
@@ -134,10 +146,18 @@ class Products:
         return unseen + [text for product in self._products.values() for text in product.doubts] + empty
 
 
-def all_or_nothing(collectors: Iterable[Kind | None]) -> list[Kind]:
-    """Return collectors or their classes, or nothing if one of them is missing, so that points are needed."""
-    known = list(collectors)
-    return [] if None in known else [collector for collector in known if collector is not None]
+def with_points(made: Iterable[tuple[bool, Kind | None]], *, only_products: bool) -> tuple[list[Kind], bool]:
+    """Return the collectors of a run, or their classes, and whether the points of streamlines come back.
+
+    Parameters
+    ----------
+    made : of each product, whether it is made of dropped streamlines, and its collector; None if it needs points.
+    only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
+    """
+    known = list(made)
+    points = not (only_products and known) or any(collector is None for _, collector in known)
+    collectors = [(of_dropped, collector) for of_dropped, collector in known if collector is not None]
+    return [collector for of_dropped, collector in collectors if of_dropped or not points], points
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:

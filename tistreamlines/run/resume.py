@@ -16,6 +16,7 @@ from ..io import sidecar
 from ..io.drafts import explained, hidden_folder, locked
 from ..io.regular import is_of_this_user, name_of_user
 from ..io.writer import WriterThread
+from ..kernels.stop_reasons import Verdict
 from ..option import flag
 from ..options.definitions import names_affecting
 from ..tracking.growth.statistics import Statistics
@@ -146,6 +147,7 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
                 differs = "it has other seeds"
             if differs:
                 raise InputError(f"{path}: is of another run than the pieces before it ({differs})")
+            run.receiver.products.keep_up(path, piece.counts[-len(Verdict) : -1])
         except InputError as error:
             record = sidecar.sidecar_path(path)
             if record.exists() or record.is_symlink():
@@ -187,6 +189,7 @@ def _track_piece(run: Run, seeds: range, folder: Path) -> StoredTrx:
     result = {"arch": run.devices[0].arch, "device": name_of(run.devices), "seconds": {}}
     result |= counts.summary(run.receiver.step_mm, grown)
     piece = {"piece": {"first_seed": seeds.start, "seeds": grown.seeds}, "tractogram": tractogram(path)}
+    run.receiver.products.keep(path)
     sidecar.write_record(sidecar.sidecar_path(path), run.record(result) | piece)
     return StoredTrx(path, private=True)
 

@@ -15,13 +15,12 @@ from ..space.batch import Space
 from ..space.harmonics import count_of
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.growth.settings import Settings
-from ..tracking.products.collector import Collector
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.criteria import Criteria
 from ..tracking.sources import FITTED, SIGNALS, SOURCES
 from ..tracking.tables.inputs import Form, Scheme
 from .inputs import Headers
-from .products import all_or_nothing, asked
+from .products import asked, with_points
 from .setup import settings_on
 
 
@@ -105,11 +104,10 @@ def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) ->
         return None
     scheme = Scheme(spec.form, rule.rule(chosen, sides), rule.in_rows, chosen.sphere, spec.step_mm, sides)
     getter, _ = METHODS[spec.getter].describe(scheme, chosen)
-    products: list[type[Collector]] = []
-    if only_products:
-        rows = [PRODUCTS[name].collector for name in spec.outputs]
-        products = all_or_nothing(None if row is None else row(chosen) for row in rows)
-    return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=not products)
+    rows = [PRODUCTS[name] for name in spec.outputs]
+    made = [(row.of_dropped, None if row.collector is None else row.collector(chosen)) for row in rows]
+    products, points = with_points(made, only_products=only_products)
+    return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=points)
 
 
 def _times(numbers: tuple[float, ...]) -> str:

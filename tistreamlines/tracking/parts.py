@@ -221,11 +221,13 @@ class ProductKernels:
     roots : kernels that they run.
     parts : what fills further holes and constants of these.
     bytes : memory besides the buffers of a chunk.
+    in_turn : whether the second half of a streamline has to wait for the first one.
     """
 
     roots: Sequence[Func] = ()
     parts: Sequence[Part] = ()
     bytes: int = 0
+    in_turn: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

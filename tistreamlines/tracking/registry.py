@@ -21,7 +21,7 @@ from ..space.batch import Space
 from .getters import along_peaks, bedpostx, boot, cone, fod, pmf, ptt
 from .getters.shared import AngleOptions
 from .parts import Getter, Rule
-from .products import waytotal
+from .products import rejected, waytotal
 from .products.collector import Collector
 from .products.connectome import connectome
 from .products.density import map as density_map
@@ -219,6 +219,8 @@ class Product(Generic[Options]):
         Returns the paths of all files from the options; None if there is one, which the first option names.
     needs_seeds : bool
         Whether it needs the seed of each streamline, which most tractograms of other programs lack.
+    of_dropped : bool
+        Whether it is made of streamlines that are not accepted, of which no tractogram knows.
     needs_step : bool
         Whether it needs the step size. A tractogram of another program may have to be read once more to find it.
     example : str
@@ -233,6 +235,7 @@ class Product(Generic[Options]):
     check: Callable[[Options], Maker | None] = lambda _: None
     files: Callable[[Options], tuple[Path, ...]] | None = None
     needs_seeds: bool = False
+    of_dropped: bool = False
     needs_step: bool = True
     example: str = ""
 
@@ -390,6 +393,11 @@ PRODUCTS: dict[str, Product[Any]] = {
         "number of streamlines", waytotal.WaytotalOptions, waytotal.Waytotal, waytotal.SUFFIXES,
         lambda _: Collector, needs_step=False,
         example='"waytotal"',
+    ),
+    "rejected": Product(
+        "map of where streamlines are dropped, with a volume for each reason", rejected.RejectedOptions,
+        rejected.Rejected, (*maps.SUFFIXES, maps.MIF), rejected.collector_of, of_dropped=True, needs_step=False,
+        example='"rejected.nii.gz"',
     ),
 }
 

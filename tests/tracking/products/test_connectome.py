@@ -268,7 +268,6 @@ def test_rows_are_those_of_the_table(folder):
     [
         (np.full((3, 3, 3), 0.5), {}, r"value 0\.5 in voxel \(0, 0, 0\) and others, 27 in all, is no"),
         (np.zeros((3, 3, 3)), {}, "no label above 0"),
-        (np.ones((3, 3, 3, 2)), {}, "4 axes"),
         (np.ones((3, 3, 3, 1, 1)), {}, "5 axes"),
         (np.full((3, 3, 3), 12175.0), {}, "give the lookup table"),
         (np.ones((3, 3, 3)), {"connectome_measure": "counts"}, "give count, length"),

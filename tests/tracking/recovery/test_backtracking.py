@@ -116,6 +116,27 @@ def test_what_counts_on_the_device_is_where_the_points_are(head, tmp_path, dg):
         assert (tmp_path / f"{a}.nii.gz").read_bytes() == (tmp_path / f"{b}.nii.gz").read_bytes()
 
 
+def test_where_a_half_that_has_gone_back_enters_a_region(head, tmp_path):
+    """Its points are known when it has ended: the first one in the region is not the last one of the half."""
+    options = {"dg": "ifod2", "nseeds": 200, "backtrack": True, "crop_at_gmwmi": True, "keep": "all", "min_length": 0,
+               "downsample": 1}
+    plain = tracked(head, **options)
+    lines = ts.Batch.concatenate(list(plain.batches))
+    ball = [*map(float, np.median(lines.points, axis=0)), 12.0]
+    result = tracked(head, **options, exclude=[ball], rejected=tmp_path / "a.nii")
+    expected, inner = np.zeros(plain.space.shape), 0
+    for line, seed in zip(lines, lines.seeds, strict=True):
+        begin = int(np.linalg.norm(line - seed, axis=1).argmin())
+        way = line[[*range(begin, len(line)), *range(begin, -1, -1)]]
+        inside = np.linalg.norm(way - ball[:3], axis=1) <= ball[3]
+        if inside.any():
+            inner += not inside[len(line) - begin - 1]
+            place = nib.affines.apply_affine(np.linalg.inv(plain.space.affine), way[inside.argmax()])
+            expected[tuple(np.rint(place).astype(int))] += 1
+    np.testing.assert_array_equal(result.products["rejected"][..., 0], expected)
+    assert 20 < inner < result.dropped["excluded"] == expected.sum() < len(lines)
+
+
 @pytest.mark.parametrize("stopping", ["act", "cmc"])
 def test_with_the_rules_of_dipy(head, stopping):
     """Fewer streamlines are lost to fluid, and both halves of those that are kept end validly."""

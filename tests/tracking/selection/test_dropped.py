@@ -1,10 +1,11 @@
-"""How many streamlines were dropped, and why, against filtering after the fact; and the ends of those written."""
+"""How many streamlines were dropped, why and where, against filtering after the fact; and the ends of those written."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
+from contextlib import nullcontext
 from typing import Any
 
 import nibabel as nib
@@ -121,7 +122,99 @@ def test_seeds_outside_the_limit_mask(tracked, seeds):
     assert result.dropped["excluded"] == 0
 
 
-def test_regions_out_of_turn(tracked, plain):
+# --------------------------------------------------------------------------------------------------------------- where
+def voxels_of(result: ts.TrackResult, points: np.ndarray) -> tuple[np.ndarray, ...]:
+    to_voxel = np.linalg.inv(result.space.affine)
+    return tuple(np.rint(nib.affines.apply_affine(to_voxel, np.atleast_2d(points))).astype(int).T)
+
+
+def entry(line: np.ndarray, seed: np.ndarray, excluded: np.ndarray) -> np.ndarray:
+    """The first point that is excluded, of the forward half, which follows the seed, else of the other."""
+    at = int(np.linalg.norm(line - seed, axis=1).argmin())
+    return line[[*range(at, len(line)), *range(at, -1, -1)]][np.r_[excluded[at:], excluded[at::-1]]][0]
+
+
+def places(plain: ts.TrackResult, no_step: np.ndarray, excluded_seeds: np.ndarray) -> np.ndarray:
+    """The map of dropped streamlines by filtering after the fact."""
+    expected = np.zeros_like(no_step)
+    expected[..., Verdict.NO_STEP] = no_step[..., Verdict.NO_STEP] - excluded_seeds[..., Verdict.NO_STEP]
+    expected[..., Verdict.EXCLUDED] = excluded_seeds[..., Verdict.NO_STEP]
+    seeds = np.concatenate([batch.seeds for batch in plain.batches])
+    for (line, ends), seed in zip(rows(plain), seeds, strict=True):
+        verdict, points = judged(line, ends), line[[0, -1]]
+        if verdict is Verdict.ACCEPTED:
+            continue
+        if verdict is Verdict.EXCLUDED:
+            points = entry(line, seed, within(line, AVOIDED))[None]
+        elif verdict is Verdict.INVALID_ENDS:
+            points = points[~np.isin(ends, VALID)]
+        np.add.at(expected[..., verdict], voxels_of(plain, points), 1 / len(points))
+    return expected
+
+
+def test_streamlines_are_dropped_where_filtering_after_the_fact_says(tracked, seeds, tmp_path, monkeypatch):
+    monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
+    plain = tracked(rejected=tmp_path / "plain.nii")
+    inside = tracked(seeds=seeds[within(seeds, AVOIDED)], rejected=tmp_path / "inside.nii")
+    expected = places(plain, *(result.products["rejected"] for result in (plain, inside)))
+    result = tracked(tmp_path / "a.trx", **DEMANDS, rejected=tmp_path / "a.nii.gz")
+    ours = result.products["rejected"]
+    np.testing.assert_array_equal(ours, expected)
+    assert dict(zip(result.dropped, ours.sum(axis=(0, 1, 2)), strict=True)) == result.dropped
+    volumes = json.loads((tmp_path / "a.json").read_text())["rejected"]["volumes"]
+    assert {volume["name"]: volume["streamlines"] for volume in volumes} == result.dropped
+    assert [volume["reason"] for volume in volumes] == [reason.text for reason in DROPPED]
+    np.testing.assert_array_equal(nib.load(tmp_path / "a.nii.gz").get_fdata(), expected)
+    for number, other in enumerate((
+        {"chunk_size": 7, "threads": 1}, {"devices": "all"}, {"keep_streamlines": False},
+        {"keep_streamlines": False, "density": tmp_path / "d.nii"}, {"sample": result.parameters.mask},
+    )):
+        again = tracked(**DEMANDS, rejected=tmp_path / f"b{number}.nii.gz", **other)
+        assert (tmp_path / f"b{number}.nii.gz").read_bytes() == (tmp_path / "a.nii.gz").read_bytes(), other
+        assert again.dropped == result.dropped
+
+
+@pytest.mark.parametrize("devices", [None, "all"])
+def test_a_selection_counts_places_up_to_its_last_streamline(tracked, tmp_path, monkeypatch, devices):
+    monkeypatch.setattr(setup, "choose_several", lambda arch, text: [choose("cpu")] * 2)
+    result = tracked(**DEMANDS, select=5, rejected=tmp_path / "a.nii", devices=devices)
+    ours = result.products["rejected"]
+    assert dict(zip(result.dropped, ours.sum(axis=(0, 1, 2)), strict=True)) == result.dropped
+    assert result.n_streamlines == 5
+
+
+def test_seeds_are_where_their_streamlines_are_dropped(tracked, seeds, tmp_path):
+    result = tracked(limit_mask=[MIDDLE], rejected=tmp_path / "a.mif")
+    volume = result.products["rejected"][..., Verdict.SEED_OUTSIDE_LIMIT]
+    outside = seeds[~within(seeds, MIDDLE)]
+    assert volume.sum() == result.dropped["seed_outside_limit"] > 0
+    allowed = np.zeros(volume.shape, bool)
+    allowed[voxels_of(result, outside)] = True
+    assert not volume[~allowed].any()
+    assert b"volumes: seed_outside_limit\n" in (tmp_path / "a.mif").read_bytes()
+
+
+def test_of_a_single_half_the_seed_is_no_end(tracked, tmp_path):
+    result = tracked(one_way=True, min_length=40, rejected=tmp_path / "a.nii")
+    free = tracked(one_way=True)
+    short = [line[-1] for line, _ in rows(free) if (len(line) - 1) * STEP < 40]
+    expected = np.zeros(free.space.shape)
+    np.add.at(expected, voxels_of(free, np.array(short)), 1)
+    np.testing.assert_array_equal(result.products["rejected"][..., Verdict.TOO_SHORT], expected)
+
+
+def test_no_streamline_and_what_cannot_be_made(tracked, head, tmp_path):
+    corner = nib.load(head.mask).affine[:3, 3][None]
+    with pytest.warns(UserWarning, match="no streamline was accepted"):
+        result = tracked(seeds=corner, rejected=tmp_path / "a.nii")
+    assert not result.products["rejected"].any()
+    with pytest.raises(TypeError, match="rejected"):
+        ts.map_tractogram(tmp_path / "a.trx", rejected=tmp_path / "b.nii")
+    with pytest.raises(ts.TrackingError, match=r"\.nii"):
+        tracked(rejected=tmp_path / "a.tsv")
+
+
+def test_regions_out_of_turn(tracked, plain, tmp_path):
     """The first point that breaks a rule decides; at one point, exclusion comes before order."""
     first, second, out = ENDS[0], MIDDLE, [*ENDS[1][:3], 18.0]
     batch = plain.batches[0]
@@ -130,14 +223,18 @@ def test_regions_out_of_turn(tracked, plain):
     along_one_way: dict[str, Any] = {"one_way": True, "min_separation_angle": None, "relative_peak_threshold": None}
     stepped = directed[tracked(seeds=directed, **along_one_way).batches[0].seed_number]
     free = tracked(seeds=stepped, **along_one_way)
-    result = tracked(seeds=stepped, **along_one_way, include_ordered=[first, second], exclude=[out])
+    result = tracked(seeds=stepped, **along_one_way, include_ordered=[first, second], exclude=[out],
+                     rejected=tmp_path / "a.nii")
     counts: Counter[Verdict] = Counter()
+    expected = np.zeros((*free.space.shape, 2))
     for line, _ in rows(free):
         entered, verdict = 0, None
-        for a, b, excluded in zip(within(line, first), within(line, second), within(line, out), strict=True):
+        inside = (within(line, spot) for spot in (first, second, out))
+        for point, a, b, excluded in zip(line, *inside, strict=True):
             region = 1 if a else 2 if b else entered  # of overlapping regions, the first counts
             if excluded or region not in (entered, entered + 1):
                 verdict = Verdict.EXCLUDED if excluded else Verdict.OUT_OF_TURN
+                expected[(*voxels_of(free, point), verdict)] += 1
                 break
             entered = region
         through = Verdict.ACCEPTED if entered == 2 else Verdict.MISSED_INCLUDE
@@ -146,6 +243,7 @@ def test_regions_out_of_turn(tracked, plain):
     assert len(counts) == 4, counts
     assert result.dropped == named(counts)
     assert result.n_streamlines == counts[Verdict.ACCEPTED]
+    np.testing.assert_array_equal(result.products["rejected"][..., :2], expected)
 
 
 # ------------------------------------------------------------------------------------------- however a run is divided
@@ -194,9 +292,9 @@ def test_joined_parts_have_the_counts_of_one_run(tracked, tmp_path):
     assert (tmp_path / "b.tck").read_bytes() == (tmp_path / "c.tck").read_bytes()
 
 
-@pytest.mark.parametrize("select", [None, 5])
-def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeypatch, select):
-    single = tracked(tmp_path / "a.tck", **DEMANDS, select=select)
+@pytest.mark.parametrize(("select", "damage"), [(None, None), (5, None), (None, "lost"), (None, "other")])
+def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeypatch, select, damage):
+    single = tracked(tmp_path / "a.tck", **DEMANDS, select=select, rejected=tmp_path / "a.nii")
     monkeypatch.setattr(resume, "FEWEST", 20)
     monkeypatch.setattr(resume, "MOST", 50)
     written = []
@@ -210,10 +308,18 @@ def test_a_run_that_goes_on_has_the_counts_of_one_run(tracked, tmp_path, monkeyp
         written.append(path)
         real(path, *arguments, **named)
 
+    demands = {**DEMANDS, "select": select, "resume": True, "rejected": tmp_path / "b.nii"}
     with monkeypatch.context() as broken, pytest.raises(Stopped):
         broken.setattr(resume.sidecar, "write_json", write)
-        tracked(tmp_path / "b.tck", **DEMANDS, select=select, resume=True)
-    result = tracked(tmp_path / "b.tck", **DEMANDS, select=select, resume=True)
+        tracked(tmp_path / "b.tck", **demands)
+    *_, last, _ = sorted(tmp_path.rglob("*.rejected.npy"))  # the piece of the last one has no record
+    if damage == "lost":
+        last.unlink()
+    elif damage == "other":
+        np.save(last, np.load(last)[1:])
+    with pytest.warns(UserWarning, match="tracked anew") if damage else nullcontext():
+        result = tracked(tmp_path / "b.tck", **demands)
+    assert (tmp_path / "a.nii").read_bytes() == (tmp_path / "b.nii").read_bytes()
     assert (tmp_path / "a.tck").read_bytes() == (tmp_path / "b.tck").read_bytes()
     assert any("goes on after" in note for note in result.notes)
     same_counts(result.as_dict(), single.as_dict())

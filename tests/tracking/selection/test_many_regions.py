@@ -39,13 +39,17 @@ def test_many_regions_keep_what_filtering_afterwards_would(tracked, spots, dg, c
     assert same_lines(lines_of(whole(tracked(dg=dg, include=include))), kept)
 
 
-def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots, mask_on_another_grid):
+def test_the_last_of_many_regions_may_be_a_mask_on_any_grid(tracked, head, spots, mask_on_another_grid, tmp_path):
     """With other roles beside them."""
     first, second = spots[0], spots[1]
     for mask in (mask_on_another_grid, head.mask):
         roles: dict[str, Any] = {"exclude": [second], "limit_mask": [[*first[:3], 60.0]], "ends_in": [head.mask]}
+        roles |= {"rejected": tmp_path / "places.nii", "force": True}
         few = tracked(include=[first, mask, spots[2]], **roles)
         many = tracked(include=[*[first] * MOST_INCLUDES, mask, spots[2]], **roles)
+        places = few.products["rejected"]
+        assert places[..., 0].any()
+        np.testing.assert_array_equal(many.products["rejected"], places)
         assert few.n_streamlines > 0
         assert digest(few) == digest(many)
 
@@ -61,7 +65,7 @@ def test_streamlines_stop_once_many_regions_are_visited(tracked, spots, dg):
 
 
 @pytest.mark.parametrize("count", [COUNTS[0], *at_night(COUNTS[2])])
-def test_many_ordered_regions(tracked, spots, count):
+def test_many_ordered_regions(tracked, spots, count, tmp_path):
     """Balls along the longest streamline, which overlap, besides one that is visited in any order."""
     known: dict[str, Any] = {"one_way": True, "nseeds": 600, "step_size": "1mm"}
     plain = lines_of(whole(tracked(**known)))
@@ -75,7 +79,10 @@ def test_many_ordered_regions(tracked, spots, count):
         for regions in inside.T:
             state.enter(regions)
         expected += [line] if state.passed else []
-    passing = lines_of(whole(tracked(**known, include_ordered=ordered)))
+    passed = tracked(**known, include_ordered=ordered, rejected=tmp_path / "places.nii")
+    passing, places = lines_of(whole(passed)), passed.products["rejected"].sum(axis=(0, 1, 2))
+    assert dict(zip(passed.dropped, places.tolist(), strict=True)) == passed.dropped
+    assert passed.dropped["out_of_turn"] > 0
     assert 0 < len(expected) < len(plain) / 4
     assert same_lines(passing, expected)
     beside = lines_of(whole(tracked(**known, include_ordered=ordered, include=[ordered[3]] * 30)))
@@ -92,15 +99,18 @@ def test_particles_and_many_regions(tracked, head, spots, tmp_path):
 
 
 @pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
-def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid):
+def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid, tmp_path):
     """Kernels have at most 64 arguments there."""
     options: dict[str, Any] = {
         "include": [*around(spots, 40), mask_on_another_grid], "exclude": [spots[3]], "limit_mask": head.mask,
         "ends_in": [[*spots[0][:3], 90.0]], "max_length": 200, "stop_when_included": True,
     }
+    options |= {"rejected": tmp_path / "places.nii", "force": True}
     result, expected = (tracked(nseeds=150, arch=arch, **options) for arch in ("vulkan", "cpu"))
     assert 0 < expected.n_streamlines == result.n_streamlines
     assert digest(result) == digest(expected)
+    assert expected.products["rejected"][..., 0].any()
+    np.testing.assert_array_equal(*(run.products["rejected"] for run in (result, expected)))
 
 
 def test_a_mask_of_very_small_voxels_takes_neither_time_nor_memory():

@@ -162,7 +162,7 @@ class Engine:
                         growth.program.submit()
                     yield from self._hand_out(None if self._made else ended.is_there)
                     chunk, verdicts, accepted = self._filter(ended.wait(), left)
-                    self._collect(accepted)
+                    self._collect(chunk, verdicts, accepted)
                 except DeviceMemoryError as error:
                     self._halve(waiting, (growing, launched, starting or following), error)
                     launched = None
@@ -217,10 +217,14 @@ class Engine:
         """Return what each of the products besides points has collected since the last call."""
         return tuple(product.take(self.growth) for product in self._made)
 
-    def _collect(self, accepted: Chunk) -> None:
+    def _collect(self, chunk: Chunk, verdicts: Array, accepted: Chunk) -> None:
         """Add a chunk to all products, or to none if the device runs out of memory, since it is tried again."""
         begun: list[Collector] = []
         try:
+            for product in self.products:
+                if product.takes_dropped:
+                    begun.append(product)
+                    product.collect_dropped(self.growth, chunk, verdicts)
             self.growth.accept(accepted)
             for product in sorted(self.products, key=lambda product: not product.waits):
                 begun.append(product)

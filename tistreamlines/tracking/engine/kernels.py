@@ -88,9 +88,10 @@ def demand_of(filters: Iterable[Filter]) -> Selection:
 def kernels_of(products: Sequence[Collector | type[Collector]]) -> ProductKernels:
     """Return what products, or any of their classes, need on a device."""
     return ProductKernels(
-        [root for product in products for root in product.roots],
+        list(dict.fromkeys(root for product in products for root in product.roots)),
         [part for product in products for part in product.parts],
         sum(product.bytes for product in products),
+        any(product.takes_dropped for product in products),
     )
 
 

@@ -116,7 +116,7 @@ class Growth:
         self._most_steps = settings.max_steps * (RETURNS if self.layout.load.recovers else 1)
         self._returned = self.layout.returned()
         # a thread of a CPU can as well grow one half after the other
-        self.in_turn = bool(settings.one_way or self.layout.in_turn or device.on_host)
+        self.in_turn = bool(settings.one_way or self.layout.in_turn or device.on_host or products.in_turn)
         self.sides = 1 if settings.one_way else 2
         self.program = open_kernels(device, self.layout, settings, products)
         x, y, z = map(float, settings.step_mm / voxel_sizes)

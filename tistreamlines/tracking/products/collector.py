@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ...aliases import Array
 from ...linker.lang import Func
 from ...linker.parts import Part
 from ..growth.chunk import Chunk
@@ -23,6 +24,8 @@ class Collector:
     roots : kernels that it runs.
     parts : what fills further holes and constants of these.
     bytes : memory of the device that it needs besides the buffers of a chunk.
+    takes_dropped : whether ``collect_dropped`` does something. Both halves of a streamline grow in turn then, so that
+        a region that ends one early does not leave the other one at a point that depends on the device.
     waits : whether the host waits for the device in ``collect``. Such products are made first, and the device works
         on the others while the host prepares the next chunk.
     """
@@ -30,6 +33,7 @@ class Collector:
     roots: Sequence[Func] = ()
     parts: Sequence[Part] = ()
     bytes: int = 0
+    takes_dropped: bool = False
     waits: bool = True
 
     def compile(self, growth: Growth) -> None:
@@ -40,6 +44,9 @@ class Collector:
 
         The first steps of the next chunk may be under way, so what is uploaded ``beside`` kernels may not be in use.
         """
+
+    def collect_dropped(self, growth: Growth, chunk: Chunk, verdicts: Array) -> None:
+        """Add the streamlines of a chunk that are not accepted, before ``collect`` receives those that are."""
 
     def undo(self, growth: Growth) -> None:
         """Take the streamlines of the last chunk back, also if the device ran out of memory while they were added."""

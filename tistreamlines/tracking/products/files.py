@@ -45,11 +45,13 @@ class ProductFile:
     doubts : why it may be wrong, as warnings, once it is written.
     nowhere : why it may be wrong if there are streamlines, once it is written.
     follows : whether it may need what streamlines follow, see :meth:`follow`.
+    of_dropped : whether it is made of streamlines that are not accepted. Its collector is needed in any case.
     needs_points : whether ``add`` needs the points of streamlines; without them, batches may be outlines.
     """
 
     nowhere: str = ""
     follows: bool = False
+    of_dropped: bool = False
     needs_points: bool = True
 
     def __init__(self, *paths: Path) -> None:
@@ -93,6 +95,12 @@ class ProductFile:
         None if no streamline is tracked, or if no option asks for them. ``progress`` receives the share of the work
         that is done, 0 to 1.
         """
+
+    def keep(self, path: Path) -> None:
+        """Write what has come since the last call, if streamlines do not tell it, to a file for a run that goes on."""
+
+    def keep_up(self, path: Path, dropped: npt.NDArray[np.int64]) -> None:
+        """Read what :meth:`keep` has written; ``dropped`` has the dropped streamlines for each reason."""
 
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
         """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""

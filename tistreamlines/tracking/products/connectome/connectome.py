@@ -15,7 +15,7 @@ from ....backends.program import Program
 from ....errors import ParameterError
 from ....io.tables import path_beside
 from ....io.trx import member_names
-from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, of_each, option, pairs_of, values_of
+from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, flag, of_each, option, pairs_of, values_of
 from ....space.batch import Batch, Groups, Space
 from ...growth.settings import Settings
 from ..batch_work import Backlog, lengths_of, thread_count
@@ -48,8 +48,9 @@ class ConnectomeOptions:
 
     connectome: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Write the matrix of how many streamlines join two nodes of the parcellation LABELS to FILE, "
-        ".csv, .tsv or .npy, with its standard errors and its nodes in files beside it. Without --output, no "
-        "streamline is written.", unit="LABELS FILE", absent="not written", affects="run",
+        ".csv, .tsv or .npy, with its standard errors and its nodes in files beside it. LABELS may also have the "
+        "probabilities of a node in each volume, among which ends are shared. Without --output, no streamline is "
+        "written.", unit="LABELS FILE", absent="not written", affects="run",
     )
     connectome_assignment: str = option(
         RADIAL, OUTPUT, "Node of --connectome for an end: of the nearest voxel within a radius, of the voxel that "
@@ -259,7 +260,7 @@ def many_groups(names: Iterable[Sequence[str]]) -> tuple[str, ...]:
             "files (ulimit -n), or give parcellations of fewer nodes",)
 
 
-def inputs_of(options: ConnectomeOptions) -> Inputs:
+def inputs_of(options: ConnectomeInputs) -> Inputs:
     """Read the parcellations, and the maps that are sampled."""
     radius = options.connectome_radius
     if radius is None:
@@ -268,7 +269,17 @@ def inputs_of(options: ConnectomeOptions) -> Inputs:
         Parcellation(labels, table, options.connectome_assignment, radius)
         for (labels, _), table in zip(pairs_of(options.connectome), tables_of(options), strict=True)
     ]
+    _check_nodes(options, parcellations)
     return parcellations, SampledMeans(values_of(options.connectome_sample))
+
+
+def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation]) -> None:
+    """Raise a ParameterError if an option needs the single node of an end, which probabilities do not have."""
+    needing = [name for name in ("connectome_pairs", "groups") if getattr(options, name)]
+    soft = [parcellation.path for parcellation in parcellations if parcellation.shares is not None]
+    if needing and soft:
+        raise ParameterError(f"{flag(needing[0])} needs a single node for each end, but {soft[0]} has probabilities: "
+                             "leave it out, or give an image with the label of the most probable node")
 
 
 def collector_of(options: ConnectomeInputs) -> type[DeviceConnectomes] | None:

@@ -18,11 +18,14 @@ from ....option import listed
 from ..files import first_of
 from ..keyed_sums import KeyedSums
 from .parcellation import Parcellation
+from .shares import UNITS as STREAMLINE
+from .shares import Shares
 
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
 EDGES_AT_ONCE = 1 << 14
+DIGITS = 3  # of parts of streamlines
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 
 
@@ -137,8 +140,8 @@ class Matrix:
     errors : dict of str to (n, n) float64
         Standard error of each edge by the jackknife over 32 blocks of seeds (Efron and Stein, Annals of Statistics 9,
         1981); NaN where only one block has streamlines of a mean.
-    unassigned : int
-        Streamlines of which an end has no node.
+    unassigned : int or float
+        Streamlines of which an end has no node; of probabilities, the parts of streamlines that no edge has, together.
     streamlines : int
         All streamlines.
     """
@@ -148,7 +151,7 @@ class Matrix:
     names: tuple[str, ...]
     values: dict[str, npt.NDArray[np.float64]]
     errors: dict[str, npt.NDArray[np.float64]]
-    unassigned: int
+    unassigned: float
     streamlines: int
 
     def __repr__(self) -> str:
@@ -165,14 +168,16 @@ class EdgeSums:
     ----------
     nodes : number of nodes.
     measures : what the matrices are to hold.
+    shares : the distributions over nodes that ends have, if they have no single node.
 
     Attributes
     ----------
     keyed : the sums, which those of other processes are merged with.
     """
 
-    def __init__(self, nodes: int, measures: Mapping[str, Measure]) -> None:
+    def __init__(self, nodes: int, measures: Mapping[str, Measure], shares: Shares | None = None) -> None:
         self.nodes, self._edges = nodes, nodes * (nodes + 1) // 2
+        self._shares, self._whole = shares, 1 if shares is None else int(STREAMLINE)  # units of a streamline
         columns = {column for measure in measures.values() for column in measure.columns}
         self._kept = np.array(sorted({COUNT, *columns}))
         self.keyed = KeyedSums(len(self._kept), (self._edges + 1) * BLOCKS)
@@ -182,29 +187,38 @@ class EdgeSums:
 
         Parameters
         ----------
-        nodes : (n, 2) nodes of both ends, from 1 on; 0 for none.
+        nodes : (n, 2) nodes of both ends, from 1 on, or their distributions; 0 for none.
         lengths : (n,) in 2^-16 mm.
         numbers : (n,) of their seeds.
         samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
         """
+        inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(lengths)))
+        whole = np.full(len(lengths), self._whole)
+        columns = [whole, lengths, np.rint(inverse), *(() if samples is None else samples.T)]
+        sums = np.stack([columns[kept] for kept in self._kept], axis=1, dtype=np.int64, casting="unsafe")
+        block = numbers & (BLOCKS - 1)
+        if self._shares is not None:
+            for edge, streamline, shared in self._shares.of_edges(nodes, sums, self.nodes):
+                self.keyed.add(edge << BLOCK_BITS | block[streamline], shared)
+            return
         row, column = (choose(*nodes.T).astype(np.int64) - 1 for choose in (np.minimum, np.maximum))
         edge = np.where(row < 0, self._edges, row * (2 * self.nodes - row - 1) // 2 + column)  # see nodes_of
-        inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(edge)))
-        columns = [np.ones(len(edge), int), lengths, np.rint(inverse), *(() if samples is None else samples.T)]
-        sums = np.stack([columns[kept] for kept in self._kept], axis=1, dtype=np.int64, casting="unsafe")
-        self.keyed.add(edge << BLOCK_BITS | numbers & (BLOCKS - 1), sums)
+        self.keyed.add(edge << BLOCK_BITS | block, sums)
 
     def matrices(
         self, measures: Mapping[str, Measure], volumes: Array, units: Sequence[float]
-    ) -> tuple[dict[str, Array], dict[str, Array], int, int]:
+    ) -> tuple[dict[str, Array], dict[str, Array], float, int]:
         """Return the matrix of each measure, its standard errors, and the counts of unassigned and of all streamlines.
 
         ``volumes`` has the voxels of each node, ``units`` by how much the samples of each map are multiplied.
         """
-        units = [1, UNITS, INVERSE, *units]
+        units = [self._whole, UNITS, INVERSE, *units]
         keys, sums = self.keyed.sorted()
         assigned = int(np.searchsorted(keys, self._edges << BLOCK_BITS))
-        streamlines, unassigned = int(sums[:, COUNT].sum()), int(sums[assigned:, COUNT].sum())
+        streamlines, unassigned = (int(part[:, COUNT].sum()) for part in (sums, sums[assigned:]))
+        streamlines //= self._whole
+        if self._shares is not None:
+            unassigned = round(unassigned / self._whole, DIGITS)
         keys, sums = keys[:assigned], sums[:assigned]
         values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
@@ -262,7 +276,7 @@ class Edges:
 
     def __init__(self, parcellation: Parcellation, path: Path, measures: Mapping[str, Measure]) -> None:
         self.parcellation, self.path = parcellation, path
-        self.sums = EdgeSums(len(parcellation.nodes), measures)
+        self.sums = EdgeSums(len(parcellation.nodes), measures, parcellation.shares)
 
     def matrix(self, measures: Mapping[str, Measure], units: Sequence[float]) -> Matrix:
         """Return the matrix of all streamlines so far; see :meth:`EdgeSums.matrices`."""
@@ -298,7 +312,7 @@ class Edges:
         """Return why the matrix may be wrong."""
         nameless = self.parcellation.nameless
         missing = [name for name, volume in zip(matrix.names, self.parcellation.volumes, strict=True) if not volume]
-        out = []
+        out = [*self.parcellation.doubts]
         if len(nameless):
             out.append(f"{matrix.labels}: {len(nameless)} labels are not in the lookup table "
                        f"({first_of(nameless.tolist())}), and count as no node: check that the table belongs to it")
@@ -306,8 +320,9 @@ class Edges:
             out.append(f"{matrix.labels}: {len(missing)} of {len(matrix.nodes)} nodes have no voxel "
                        f"({first_of(missing)}), and their rows are 0")
         if matrix.streamlines and matrix.unassigned > matrix.streamlines / 2:
-            out.append(f"{matrix.labels}: {matrix.unassigned:,} of {matrix.streamlines:,} streamlines have an end "
-                       "without a node: check that the parcellation lies in the space of the tracked image")
+            lack = "have an end without a node" if self.parcellation.shares is None else "belong to no nodes"
+            out.append(f"{matrix.labels}: {matrix.unassigned:,.0f} of {matrix.streamlines:,} streamlines {lack}: check "
+                       "that the parcellation lies in the space of the tracked image")
         return out
 
 

@@ -1,21 +1,23 @@
-"""Parcellations: images of labels, and the nodes to which the ends of streamlines belong."""
+"""Parcellations: images of labels or probabilities, and the nodes to which the ends of streamlines belong."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 
 from ....aliases import Array
 from ....errors import InputError, ParameterError
-from ....io.images import AnyPath
-from ....io.segmentations import read_labels
+from ....io.images import AnyPath, OpenImage, open_image
+from ....io.segmentations import Probabilities, read_labels, read_probabilities
 from ....kernels.products.nodes import NodeSearch, Parcels, nearest_node, node_along, node_at_end
 from ....linker.records import Arguments, spread
 from ....option import TableLike
 from ....space.batch import Batch, Space
 from ..batch_work import program_of
 from ..grid import affine_of, grid_of
+from .shares import Shares, shares_of
 
 RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
@@ -24,9 +26,11 @@ MOST_VOXELS = 1_000_000  # around that of an end
 
 
 class Parcellation:
-    """An image of labels, whose ends find their nodes.
+    """An image of labels, or of the probabilities of a node in each volume; ends of streamlines find their nodes in it.
 
     The rows are those of the lookup table; without one, labels from 1 to the greatest one, as tck2connectome has them.
+    Volumes count from 1 on, and have their numbers as labels. An end in an image of probabilities belongs to no node,
+    but to a distribution over nodes, that of a voxel with a probability above 0.
 
     Parameters
     ----------
@@ -38,8 +42,8 @@ class Parcellation:
     Raises
     ------
     InputError
-        If the image has more than three axes, a value that is no label, or no label at all, or one too great for a row;
-        if the table is none, or has too many nodes.
+        If the image has other axes, a value that is no label or no probability, none above 0, or a label too great for
+        a row; if the table is none, or has too many nodes.
     ParameterError
         If the radius reaches too many voxels.
 
@@ -47,39 +51,42 @@ class Parcellation:
     ----------
     nodes : (n,) int64, the label of each row.
     names : of the rows.
-    volumes : (n,) number of voxels of each.
+    volumes : (n,) number of voxels of each; with probabilities, their sum.
     nameless : (k,) labels of the image that are not in the table.
+    shares : the distributions over nodes, of an image of probabilities.
+    doubts : why it may be wrong.
     """
 
-    def __init__(self, image: AnyPath, table: TableLike | None, rule: str, radius: float) -> None:
-        from ....io.node_tables import read_nodes
+    shares: Shares | None = None
+    doubts: tuple[str, ...] = ()
 
-        whole = read_labels(image)
-        path, labels, self.path, self.space = whole.path, whole.values, whole.path, whole.space
-        named = None if table is None else read_nodes(table)
-        greatest = int(labels.max())
-        if named is None and greatest > GREATEST:
-            raise InputError(f"{path}: has labels up to {greatest:,}, each with a row; give the lookup table whose "
-                             "nodes are the rows (--connectome-nodes), or convert the labels")
-        self.nodes = np.array(list(named or range(1, greatest + 1)), np.int64)
-        self.names = tuple((named or {int(label): str(label) for label in self.nodes}).values())
-        if len(self.nodes) > GREATEST:
-            raise InputError(f"{table}: has {len(self.nodes):,} nodes; give a table of at most {GREATEST:,}")
-        row, present = np.zeros(greatest + 1, np.int32), self.nodes <= greatest
-        row[self.nodes[present]] = 1 + np.flatnonzero(present)
-        rows = row[labels].ravel()
-        self.volumes = np.bincount(rows, minlength=len(self.nodes) + 1)[1:]
-        self.nameless = np.unique(labels[(row[labels] == 0) & (labels > 0)])
-        if not self.volumes.any():
-            raise InputError(f"{path}: has no label of {table}; check that the table belongs to it")
+    def __init__(self, image: AnyPath, table: TableLike | None, rule: str, radius: float) -> None:
+        opened = open_image(image)
+        whole = read_probabilities(opened) if is_soft(opened) else read_labels(opened)
+        self.path, self.space = whole.path, whole.space
+        labels = np.arange(1, len(whole.voxels) + 1) if isinstance(whole, Probabilities) else whole.values.ravel()
+        self.nodes, self.names, row = _rows_of(labels, table, self.path)
+        if isinstance(whole, Probabilities):
+            self.shares, in_voxels = shares_of(whole, row)
+            self.volumes, self.doubts = self.shares.volumes(len(self.nodes)), whole.doubts
+            present = labels[[len(voxels) > 0 for voxels in whole.voxels]]
+        else:
+            in_voxels, present = row[labels], labels[labels > 0]
+            self.volumes = np.bincount(in_voxels, minlength=len(self.nodes) + 1)[1:]
+        self.nameless = np.unique(present[row[present] == 0])
+        if not in_voxels.any():
+            raise InputError(f"{self.path}: has no label of {table}; check that the table belongs to it")
         self.rule, self._radius = rule, radius
         grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
-        parcels = Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=rows)
+        parcels = Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=in_voxels)
         search = _search(self.space, radius if rule == RADIAL else 0.0)
         self._values = spread("parcels", parcels) | spread("search", search)
 
     def of_words(self, words: Array) -> Array:
-        """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0."""
+        """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0.
+
+        With ``shares``, this is the number of a distribution, here and in :meth:`of_batch`.
+        """
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
         return self._run(kernel, len(words), {"ends": words.ravel(), "width": words.shape[1]})
 
@@ -102,6 +109,28 @@ class Parcellation:
         program = program_of(nearest_node, node_at_end, node_along, bits=64)
         program.run(kernel, 2 * count, self._values | values | {"nodes": nodes})
         return nodes.reshape(-1, 2)
+
+
+def is_soft(opened: OpenImage) -> bool:
+    """Tell whether a parcellation is one of probabilities: it has four axes, and several volumes."""
+    return len(opened.image.shape) == 4 and opened.image.shape[3] > 1
+
+
+def _rows_of(labels: Array, table: TableLike | None, path: Path) -> tuple[Array, tuple[str, ...], Array]:
+    """Return label and name of each row, and the row of each label, from 1 on; 0 for none."""
+    from ....io.node_tables import read_nodes
+
+    named, greatest = None if table is None else read_nodes(table), int(labels.max())
+    if named is None and greatest > GREATEST:
+        raise InputError(f"{path}: has labels up to {greatest:,}, each with a row; give the lookup table whose "
+                         "nodes are the rows (--connectome-nodes), or convert the labels")
+    nodes = np.array(list(named or range(1, greatest + 1)), np.int64)
+    names = tuple((named or {int(label): str(label) for label in nodes}).values())
+    if len(nodes) > GREATEST:
+        raise InputError(f"{table}: has {len(nodes):,} nodes; give a table of at most {GREATEST:,}")
+    row, present = np.zeros(greatest + 1, np.int32), nodes <= greatest
+    row[nodes[present]] = 1 + np.flatnonzero(present)
+    return nodes, names, row
 
 
 def _search(space: Space, radius: float) -> NodeSearch:
