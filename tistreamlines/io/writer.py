@@ -20,6 +20,7 @@ from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import check_target, explained, hidden_folder
 from .drafts import completed as completed  # plugins import it from here
+from .numbers import SUFFIX, NumbersSink
 from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink
@@ -46,7 +47,7 @@ class Sink(Protocol):
         ...
 
 
-SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
+SINKS: dict[str, type[Sink]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink, SUFFIX: NumbersSink}
 
 
 class TractogramWriter:
@@ -59,7 +60,7 @@ class TractogramWriter:
     Parameters
     ----------
     path : str or Path
-        Name ending in .trx, .trk or .tck, in an existing folder.
+        Name ending in .trx, .trk, .tck or .npz, in an existing folder.
     space : Space
         Grid of the diffusion series.
     force : bool

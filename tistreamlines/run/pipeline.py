@@ -12,11 +12,12 @@ import numpy as np
 
 from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
-from ..devices.threads import thread_pool
+from ..devices.threads import single_blas, thread_pool
 from ..io.gradients import drain
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
+from ..tracking.engine.kernels import KernelParts
 from ..tracking.products.files import Maker
 from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria, thin_regions
@@ -85,7 +86,8 @@ def start(
                 begun.append(beside.submit(_compile, opened, describe, selection, session, only_products))
 
         series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
-        plan = make_plan(series, parameters, log, compile_beside)
+        with single_blas():  # whose last digits depend on the number of its threads
+            plan = make_plan(series, parameters, log, compile_beside)
         _tell(plan, parameters, selection, log)
         log.begin("compile")
         wait(begun)  # an error occurs again below
@@ -109,7 +111,8 @@ def start(
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
     receiver = Receiver(parameters, plan.space, settings.step_mm, products, content, engine.statistics)
-    return Run(series, parameters, devices, log, plan, engine, receiver)
+    kernels = KernelParts(plan.prepared.getter, plan.prepared.rule, settings, filters)
+    return Run(series, parameters, devices, log, plan, engine, receiver, kernels)
 
 
 def _place_seed(parameters: Parameters) -> None:
