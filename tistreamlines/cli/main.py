@@ -34,7 +34,7 @@ COMMANDS = {
     "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
 # others have modules of their names
-MODULES = {"join": "tractograms", "regrow": "tractograms", "map": "tractograms", "view": "tractograms", "fixels": "images", "5tt": "images"}
+MODULES = dict.fromkeys(("join", "regrow", "map", "view"), "tractograms") | dict.fromkeys(("fixels", "5tt"), "images")
 # commands that read a series, unless the cache has what is made of it
 OF_SERIES, CACHE = ("track", "fod"), "--cache-dir"
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..devices import ARCHS
-from ..option import OUTPUT, RUNNING, REGIONS
+from ..option import OUTPUT, REGIONS, RUNNING
 from ..options.definitions import join_options, map_options
 from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, quiet_option, verbosity
 from .printing import report_line, tell, warnings_afterwards
@@ -43,8 +43,8 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
 @click.argument("recipe")
 @group_option(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
 @group_option(REGIONS)("--edge", nargs=2, multiple=True, metavar="NODE NODE",
-        help="Only streamlines that join these two nodes of a parcellation, for which track has been given --connectome "
-        "and --groups. A node has the name that the parcellation gives it, or the whole name of its group.  "
+        help="Only streamlines that join these two nodes of a parcellation, for which track was given --connectome and "
+        "--groups. A node has the name that the parcellation gives it, or the whole name of its group.  "
         "[can be given several times]")
 @group_option(REGIONS)("--node", multiple=True, metavar="NODE",
         help="Only streamlines with an end in this node.  [can be given several times, for any of several nodes]")
@@ -65,7 +65,7 @@ def regrow(
 ) -> None:
     """Track streamlines of a run again from their numbers, with the same bits on any device.
 
-    RECIPE is the .npz file of tistreamlines track -o FILE.npz, beside which is the .json record with the options and the
+    RECIPE is the .npz file of tistreamlines track -o FILE.npz. The .json record beside it has the options and the
     inputs of the run. An input, or a version of this program, that would change a bit is an error.
     """
     from ..run.regrow import regrow as run

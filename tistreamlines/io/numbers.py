@@ -123,7 +123,8 @@ def read_numbers(path: Path) -> Numbers:
             Groups(tuple(map(str, arrays[f"{NAMES}{number}"])), arrays[f"{NODES}{number}"].astype(np.int32))
             for number in range(1, 1 + sum(name.startswith(NODES) for name in arrays))
         )
-        numbers = Numbers(*(arrays[name] for name in KINDS), arrays.get("weights"), groups)
+        known: dict[str, Array] = {name: arrays[name] for name in KINDS}
+        numbers = Numbers(**known, weights=arrays.get("weights"), groups=groups)
         _check(numbers)
     except (OSError, EOFError, KeyError, TypeError, ValueError, zipfile.BadZipFile) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error

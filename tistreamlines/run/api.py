@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS
 from ..options.definitions import defaults
 from ..options.definitions import options as known_options
@@ -320,6 +321,10 @@ def _start(
     series, chosen = locate(series, chosen, options.get("affine"))
     chosen = chosen.changed(resume=chosen.resume and held is not None)
     makers = makers_of(chosen)
+    if path is None:
+        without_points = bool(products) and not keeps
+    else:  # pieces of a run that goes on have points, of which nodes are found
+        without_points = path.suffix.lower() == NUMBERS and not (chosen.resume or chosen.groups)
     # a report shows streamlines, so their points are needed
-    only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
-    return start(series, chosen, watcher, makers=makers, only_products=only_products, notes=notes), path
+    without_points = without_points and held is not None and chosen.report is None
+    return start(series, chosen, watcher, makers=makers, without_points=without_points, notes=notes), path

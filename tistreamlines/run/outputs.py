@@ -116,14 +116,20 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
 def _check_recipe(output: Path, parameters: Parameters, inputs: Iterable[object]) -> None:
     """Refuse a run whose streamlines cannot be tracked again from their numbers, of which the output is to be made."""
     if parameters.seed_dynamic is not None:
-        raise ParameterError(f"{output}: keeps numbers, and with --seed-dynamic a seed depends on all streamlines before "
-                             "it: write a .trx, or leave it out")
+        raise ParameterError(
+            f"{output}: keeps numbers, and with --seed-dynamic a seed depends on all streamlines before it: write a "
+            ".trx, or leave it out"
+        )
     if not parameters.exact:
-        raise ParameterError(f"{output}: keeps numbers, from which streamlines are tracked again on any device, and with "
-                             "--fast their bits depend on it: leave it out, or write a .trx")
+        raise ParameterError(
+            f"{output}: keeps numbers, from which streamlines are tracked again on any device, and with --fast their "
+            "bits depend on it: leave it out, or write a .trx"
+        )
     if arrays := [str(source) for source in inputs if isinstance(source, InMemory)]:
-        raise ParameterError(f"{output}: keeps numbers, from which streamlines are tracked again, and {arrays[0]} is in "
-                             "no file: give the path of one, or write a .trx")
+        raise ParameterError(
+            f"{output}: keeps numbers, from which streamlines are tracked again, and {arrays[0]} is in no file: give "
+            "the path of one, or write a .trx"
+        )
 
 
 def taken_by(inputs: Iterable[str | PathLike[str]]) -> dict[Path, str]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from ..aliases import Array, Json
 from ..errors import InputError, ParameterError, TrackingError
-from ..io.numbers import SUFFIX, Numbers, read_numbers
+from ..io.numbers import SUFFIX, read_numbers
 from ..io.trx import contents
 from ..option import record_value
 from ..options.definitions import join_options, kind, names_affecting, product_options
@@ -71,7 +71,7 @@ class Recipe:
             raise InputError(f"{path}: holds no numbers of streamlines: give a {SUFFIX} of tistreamlines track")
         self.record = record_of(self.path, RecipeRecord)
         if self.record.recipe is None:
-            raise InputError(f"{self.path}: its record is none of a run with numbers: give what track -o FILE{SUFFIX} wrote")
+            raise InputError(f"{self.path}: its record has no recipe: give what track -o FILE{SUFFIX} has written")
         self.numbers = read_numbers(self.path)
         with zipfile.ZipFile(self.path) as archive:
             members = contents(archive)
@@ -98,7 +98,7 @@ class Recipe:
         given = {name: self._located(name, value) for name, value in self.record.recipe["options"].items()
                  if name not in left}
         try:
-            return Parameters.given(given | others)
+            return Parameters.given({**given, **others})
         except (ParameterError, TypeError) as error:
             raise InputError(f"{self.path}: this version cannot track as its record says: {error}") from error
 
@@ -123,13 +123,15 @@ class Recipe:
                 raise self.refusal()
         now, then = (_without_versions(identity(content)) for content in (run.record({}), self.record.content))
         if differs := difference(now, then):
-            raise InputError(f"{self.path}: was tracked with other options than this version makes of its record: {differs}")
+            raise InputError(f"{self.path}: this version makes other options of its record: {differs}")
         assert self.record.recipe is not None
         for name, digest in _hashes(run).items():
             if self.record.recipe.get(name) != digest:
-                what = "kernels of this version differ" if name == "kernels" else "tables made of the inputs differ here"
-                raise InputError(f"{self.path}: would get other bits: the {what} from those with which it was tracked"
-                                 f"{self._versions()}: track it again, or use the versions of its record")
+                what = "the kernels are others" if name == "kernels" else "other tables are made of the inputs here"
+                raise InputError(
+                    f"{self.path}: would get other bits: {what} than when it was tracked{self._versions()}: use the "
+                    "versions and the computer of its record, or track it again"
+                )
 
     def refusal(self, error: TrackingError | None = None) -> TrackingError:
         """Return the error about an input that has changed, or the one that was met if none has."""

@@ -21,7 +21,7 @@ from ..io.tables import write_numbers
 from ..kernels.stop_reasons import Verdict
 from ..option import several
 from ..options.signatures import check_keywords, list_keywords
-from ..space.batch import Batch, Groups, Space
+from ..space.batch import Batch, Groups
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.files import SIFT2, WeightProduct
@@ -69,8 +69,8 @@ def regrow(
 ) -> TrackResult:
     """Track streamlines of a run again, from their numbers, with the same bits.
 
-    ``track`` keeps numbers in the place of points if its output ends in .npz. The record beside it says which inputs and
-    options they belong to.
+    ``track`` keeps numbers in the place of points if its output ends in .npz. The record beside it says which inputs
+    and options they belong to.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def regrow(
     stored, path = Recipe(Path(recipe)), None if output is None else Path(output)
     numbers = _selected(stored, edge, node, rows)
     parameters = stored.parameters({name: value for name, value in running.items() if value is not None})
-    weights = None if numbers.weights is None else Weights(numbers.weights, path)
+    weights = None if numbers.weights is None else KnownWeights(numbers.weights, path)
     files = {} if weights is None or path is None else {SIFT2: weights.paths}
     taken = {file: "belongs to the numbers" for file in (stored.path, stored.path.with_suffix(".json"))}
     taken |= taken_by(stored.inputs.values())
@@ -144,6 +144,8 @@ def regrow(
             return run.save(path, batches)
         with closing(batches):
             kept = tuple(run.receiver.content.of(batch, lambda _: ()) for batch in run.count(batches))
+        if weights is not None:
+            weights.weights()
         return run.result(None, kept)
 
 
@@ -182,7 +184,7 @@ def _places(include: object, exclude: object, display: Watcher) -> Callable[[Bat
 
     def kept(batch: Batch) -> Array:
         inside = [np.array([passes(batch, region) for region in role]).reshape(-1, len(batch)) for role in regions]
-        return inside[0].all(axis=0) & ~inside[1].any(axis=0)
+        return np.asarray(inside[0].all(axis=0) & ~inside[1].any(axis=0))
 
     return kept
 
@@ -223,7 +225,7 @@ class _Regrowth:
     path: Path
     numbers: Numbers
     places: Callable[[Batch], Array]
-    weights: Weights | None
+    weights: KnownWeights | None
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track, and count what is kept as a run of these seeds alone."""
@@ -254,7 +256,7 @@ class _Regrowth:
             log.warn("no streamline passes by the regions as --include and --exclude ask for")
 
     def _check(self, batch: Batch, done: int) -> None:
-        """Raise an InputError unless a batch has the streamlines from row ``done`` on, with as many points as in the run."""
+        """Raise an InputError unless a batch has the streamlines from row ``done`` on, with as many points."""
         rows = slice(done, done + len(batch))
         same = (keys_of(batch.seed_number, batch.direction_number) == self.numbers.keys[rows])
         same &= batch.lengths == self.numbers.points[rows]
@@ -264,11 +266,20 @@ class _Regrowth:
     def _differs(self, row: int) -> InputError:
         """Return the error about the streamline of a row, which did not grow as in the run."""
         seed, direction = int(self.numbers.seed_number[row]), int(self.numbers.direction_number[row])
-        return InputError(f"{self.path}: the streamline of seed {seed}, direction {direction}, does not grow again as it "
-                          "did: this version places seeds or selects streamlines in another way: use that of the record")
+        return InputError(
+            f"{self.path}: the streamline of seed {seed}, direction {direction}, does not grow as it did: this version "
+            "places seeds or selects streamlines in another way: use that of the record"
+        )
 
 
-class Weights(WeightProduct):
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """Weights of streamlines that are tracked again, (n,)."""
+
+    weights: npt.NDArray[np.float64]
+
+
+class KnownWeights(WeightProduct):
     """Weights that are known by the numbers of streamlines, written beside the tractogram as those of SIFT2 are.
 
     Parameters
@@ -286,14 +297,14 @@ class Weights(WeightProduct):
     def __init__(self, known: npt.NDArray[np.float32], output: Path | None) -> None:
         super().__init__(*(() if output is None else (output.with_name(f"{output.stem}_weights.txt"),)))
         self._known, self.rows = known, [np.empty(0, np.int64)]
-        self.value = self
 
     def add(self, batch: Batch) -> None:
         """Do nothing: rows are added where streamlines are tracked."""
 
     def weights(self) -> npt.NDArray[np.float64]:
         """Return the weight of each streamline that is kept, (n,)."""
-        return self._known[np.concatenate(self.rows)].astype(float)
+        self.value = Weights(self._known[np.concatenate(self.rows)].astype(float))
+        return self.value.weights
 
     def write(self, *, force: bool) -> None:
         """Write the weights."""

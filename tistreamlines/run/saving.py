@@ -165,6 +165,8 @@ def save(
     InputError
         If that file is missing, or damaged.
     """
+    if output.suffix.lower() == NUMBERS:
+        raise OutputError(f"{output}: numbers are written where streamlines are tracked: give the name to track")
     files = record["inputs"]
     series = [files[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in files]
     others = dict.fromkeys(("json_stats", "report", *product_options()))  # no other file is written

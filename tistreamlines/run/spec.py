@@ -98,7 +98,7 @@ def describe(parameters: Parameters, headers: Headers) -> Spec:
     )
 
 
-def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) -> KernelParts | None:
+def parts_of(spec: Spec, selection: Criteria, *, without_points: bool = False) -> KernelParts | None:
     """Return what the kernels of a run are made of; None if the values of its inputs have to be known for that."""
     rule, sides, chosen = STOPPING_RULES[spec.rule], spec.voxel_sizes, spec.parameters
     if rule.rule is None:
@@ -106,10 +106,11 @@ def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) ->
     scheme = Scheme(spec.form, rule.rule(chosen, sides), rule.in_rows, chosen.sphere, spec.step_mm, sides)
     getter, _ = METHODS[spec.getter].describe(scheme, chosen)
     products: list[type[Collector]] = []
-    if only_products:
+    if without_points:
         rows = [PRODUCTS[name].collector for name in spec.outputs]
         products = all_or_nothing(None if row is None else row(chosen) for row in rows)
-    return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=not products)
+    points = not (without_points and (products or not spec.outputs))
+    return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=points)
 
 
 def _times(numbers: tuple[float, ...]) -> str:

@@ -191,9 +191,9 @@ def passes(batch: Batch, region: Region) -> npt.NDArray[np.bool_]:
     """Return which streamlines of a batch have a point in a region, (n,); the nearest voxel of a mask decides."""
     if isinstance(region, SphereRegion):
         away = batch.points.astype(float) - region.centre
-        inside = (away * away).sum(axis=1) <= region.radius**2
+        inside = np.asarray((away * away).sum(axis=1) <= region.radius**2)
     else:
         voxels = np.floor(region.space.to_voxel(batch.points) + 0.5).astype(int)
-        inside = ((voxels >= 0) & (voxels < region.space.shape)).all(axis=1)
+        inside = np.asarray(((voxels >= 0) & (voxels < region.space.shape)).all(axis=1))
         inside[inside] = region.voxels[tuple(voxels[inside].T)]
     return of_each(np.logical_or, inside, batch.offsets)

@@ -135,6 +135,8 @@ class Content:
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
+        if suffix == NUMBERS:
+            return 4 * self._parcellations * self._options.groups * streamlines
         chosen, maps = self._options, 0 if suffix == ".tck" else len(self._sampler.maps)
         every = _every(chosen)
         thinned = (points + 2 * (every - 1) * streamlines) // every  # whose halves end anywhere, on average
