@@ -99,7 +99,11 @@ class NumbersSink:
         arrays |= {name: np.asarray(values, np.float32) for name, values in self._late().items()}
         for number, (nodes, names) in enumerate(zip(self._nodes, self._names, strict=True), 1):
             arrays |= {f"{NODES}{number}": np.concatenate(nodes), f"{NAMES}{number}": np.array(names)}
-        np.savez(self._path, **arrays)  # type: ignore[arg-type]
+        # numpy.savez_compressed takes eight times as long for a sixth less
+        with zipfile.ZipFile(self._path, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+            for name, values in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, values, allow_pickle=False)
         return self._path
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from ..aliases import Array, Json
 from ..errors import InputError, ParameterError, TrackingError
 from ..io.numbers import SUFFIX, read_numbers
-from ..io.trx import contents
+from ..io.trx import contents, member_names
 from ..option import record_value
 from ..options.definitions import join_options, kind, names_affecting, product_options
 from ..options.parameters import Parameters
@@ -167,7 +167,8 @@ def _row_of(path: Path, names: Sequence[Collection[str]], wanted: str) -> tuple[
     """Return the parcellation and the number of a node, by its whole name, FILE_NODE, or by that of the node."""
     all_rows = [(place, row, name) for place, kind in enumerate(names) for row, name in enumerate(kind, 1)]
     found = [known for known in all_rows if known[2] == wanted]
-    found = found or [known for known in all_rows if known[2].endswith(f"_{wanted}")]
+    (member,) = member_names([wanted])
+    found = found or [known for known in all_rows if known[2].endswith(f"_{member}")]
     if len(found) != 1:
         examples = ", ".join(name for _, _, name in (found or all_rows)[:3])
         what = f"has {len(found)} nodes that may be {wanted!r}" if found else f"has no node {wanted!r}"

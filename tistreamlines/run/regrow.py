@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 RUNNING = {
     "arch": "auto", "compiler": "auto", "threads": None, "chunk_size": None, "memory_limit": None, "cache_dir": None,
 }
-GAP = 1 << 12  # seeds between two that are tracked, from which on a new block of seeds begins
+GAP = 1 << 14  # seeds between two that are tracked, from which on a new block of seeds begins
 OUTSIDE = -1.0  # voxel coordinate of seeds between them, where no image is and no streamline starts
 
 
@@ -183,8 +183,12 @@ def _places(include: object, exclude: object, display: Watcher) -> Callable[[Bat
         regions.append([load_region(name, source, display.note, display.warn) for source in sources])
 
     def kept(batch: Batch) -> Array:
-        inside = [np.array([passes(batch, region) for region in role]).reshape(-1, len(batch)) for role in regions]
-        return np.asarray(inside[0].all(axis=0) & ~inside[1].any(axis=0))
+        chosen, (included, excluded) = np.ones(len(batch), bool), regions
+        for region in included:
+            chosen &= passes(batch, region)
+        for region in excluded:
+            chosen &= ~passes(batch, region)
+        return chosen
 
     return kept
 
@@ -201,10 +205,9 @@ def blocks(seeds: Seeds, wanted: npt.NDArray[np.int64]) -> Iterator[Block]:
         apart = np.flatnonzero(np.diff(near) > GAP)
         near = near[: apart[0] + 1] if len(apart) else near
         begin, count = int(near[0]), int(near[-1] - near[0]) + 1
-        points, directions = np.asarray(seeds.points(begin, count)), seeds.directions(begin, count)
-        placed = np.full(points.shape, OUTSIDE, points.dtype)
-        placed[near - begin] = points[near - begin]
-        yield placed, begin, directions
+        items, points = (near - begin).astype(np.int32), np.full((count, 3), OUTSIDE, np.float32)
+        points[items] = seeds.among(begin, items)
+        yield points, begin, seeds.directions(begin, count)
         first += len(near)
 
 
