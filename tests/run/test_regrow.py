@@ -158,7 +158,9 @@ def test_regions_are_tested_at_the_points(weighed, tmp_path):
             rows.data_per_streamline["weights"], whole.data_per_streamline["weights"][kept]
         )
     with pytest.warns(UserWarning, match="no streamline passes"):
-        assert not len(ts.regrow(weighed.numbers, include=[ball], exclude=[[*ball[:3], 9.0]], arch="cpu"))
+        assert not len(ts.regrow(weighed.numbers, include=[[*ball[:3], 0.01]], arch="cpu"))
+    with pytest.raises(InputError, match="no streamline can pass include"):
+        ts.regrow(weighed.numbers, include=[ball], exclude=[[*ball[:3], 9.0]], arch="cpu")
 
 
 def test_in_memory_and_in_other_formats(weighed, tmp_path):
@@ -224,8 +226,8 @@ class TestErrors:
         with (copy.with_name("5tt.nii.gz")).open("ab") as file:
             file.write(b"\0" * 10)
         self.refused(run, copy, "5tt.nii.gz: has changed since npz.npz was tracked")
-        copy.with_name("fod.nii.gz").unlink()
-        self.refused(run, copy, "fod.nii.gz: is missing since npz.npz was tracked")
+        copy.with_name("5tt.nii.gz").unlink()
+        self.refused(run, copy, "5tt.nii.gz: is missing, from which npz.npz was tracked")
 
     @pytest.mark.parametrize("place", [("recipe", "kernels"), ("recipe", "tables"), ("recipe", "options", "max_angle")])
     def test_a_version_that_would_change_a_bit(self, copy, run, place):
@@ -279,7 +281,8 @@ class TestErrors:
         self.refused(run, copy, "none of its", options=("--edge", "1", "6"))
         self.refused(run, copy, "has no node '17': give a whole name, such as npz_1", options=("--edge", "1", "17"))
         self.refused(run, copy, "none of its", options=("--rows", "9000000:"))
-        self.refused(run, copy, "--rows is '5'", options=("--rows", "5"))
+        done = run("regrow", copy, "-o", copy.with_name("out.trx"), "--rows", "5")
+        assert done.code == 2 and "--rows is '5': give FIRST:LAST" in done.err
         self.refused(run, copy, "no part of --include is in the image", options=("--include", "900,0,0,3"))
         with pytest.raises(ParameterError, match="rows are none of the"):
             ts.regrow(copy, rows=[10**7], arch="cpu")
@@ -300,9 +303,9 @@ class TestErrors:
 
 
 @pytest.mark.parametrize(("more", "words"), [
-    ({"seed_dynamic": TRACKED, "seed_mask": None}, "with seed_dynamic a seed depends"), ({"exact": False}, "with exact=False their"),
-    ({"part": "1/2"}, "a .npz is written in one run"), ({"seed_mask": nib.Nifti1Image(np.ones(SHAPE), np.eye(4))},
-                                                        "seed_mask .in memory. is in no file"),
+    ({"seed_dynamic": TRACKED, "seed_mask": None}, "with seed_dynamic a seed depends"),
+    ({"exact": False}, "with exact=False their"), ({"part": "1/2"}, "a .npz is written in one run"),
+    ({"seed_mask": nib.Nifti1Image(np.ones(SHAPE), np.eye(4))}, "seed_mask .in memory. is in no file"),
 ])
 def test_runs_whose_streamlines_could_not_be_tracked_again(maze, tmp_path, more, words):
     with pytest.raises((ParameterError, OutputError), match=words):

@@ -61,7 +61,7 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
 @click.pass_context
 def regrow(
     context: click.Context, recipe: str, output: str, edge: tuple[tuple[str, str], ...], node: tuple[str, ...],
-    include: tuple[str, ...], exclude: tuple[str, ...], rows: str | None, quiet: bool, verbose: int, **_: object,
+    rows: str | None, quiet: bool, verbose: int, **_: object,
 ) -> None:
     """Track streamlines of a run again from their numbers, with the same bits on any device.
 
@@ -73,8 +73,8 @@ def regrow(
 
     with Display(quiet=quiet, verbose=verbose) as display:
         result = run(
-            recipe, output, edge=edge or None, node=node or None, include=include or None, exclude=exclude or None,
-            rows=None if rows is None else _slice(rows), watcher=display, **options_of(context),
+            recipe, output, edge=edge or None, node=node or None, rows=None if rows is None else _slice(rows),
+            watcher=display, **options_of(context),
         )
     if not quiet:
         tell(summary(result).partition("\n")[0])

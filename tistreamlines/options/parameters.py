@@ -313,7 +313,7 @@ class Parameters(PackageOptions):
 
     @property
     def given_names(self) -> tuple[str, ...]:
-        """Names of the options that were given."""
+        """Names of the options that the user has set."""
         return tuple(vars(self)["_given"])
 
     def changed(self, **values: object) -> Parameters:

@@ -77,8 +77,8 @@ def track(
     bvecs : str, Path, (n, 3) or (3, n) array_like, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
-        Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
-        the streamlines are kept in memory.
+        Tractogram to write: .trx, .trk or .tck; with .npz, numbers from which :func:`regrow` tracks the streamlines
+        again. A record of the run is written beside it as .json. Without an output, they are kept in memory.
     gtab : dipy.core.gradients.GradientTable, optional
         The gradients, instead of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
     affine : (4, 4) array_like, optional

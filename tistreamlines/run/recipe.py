@@ -18,31 +18,32 @@ from ..io.trx import contents, member_names
 from ..option import record_value
 from ..options.definitions import join_options, kind, names_affecting, product_options
 from ..options.parameters import Parameters
+from ..tracking.engine.kernels import KernelParts
 from .inputs import hashing
+from .plan import Plan
 from .record import RunRecord, versions
-from .run import Run
 from .saving import VERSION, damaged, difference, identity, record_of
 
 SERIES = ("dwi", "bvals", "bvecs")
 
 
-def recipe_of(run: Run, output: Path) -> Json:
+def recipe_of(parameters: Parameters, plan: Plan, kernels: KernelParts, output: Path) -> Json:
     """Return what the record of a run says besides, so that streamlines can be tracked again from their numbers.
 
     That are the options that the user has given, the folder in which relative paths begin, as seen from that of the
     record, and hashes of the tables and of the text of the kernels.
     """
-    given = {name: record_value(getattr(run.parameters, name)) for name in run.parameters.given_names}
+    given = {name: record_value(getattr(parameters, name)) for name in parameters.given_names}
     here, beside = Path.cwd(), output.parent.resolve()
     try:
         folder = os.path.relpath(here, beside)
     except ValueError:  # on another drive of Windows
         folder = str(here)
-    return {"recipe": {"options": given, "folder": folder, **_hashes(run)}}
+    return {"recipe": {"options": given, "folder": folder, **_hashes(plan, kernels)}}
 
 
-def _hashes(run: Run) -> dict[str, str]:
-    return {"tables": run.plan.prepared.digest(), "kernels": run.kernels.digest()}
+def _hashes(plan: Plan, kernels: KernelParts) -> dict[str, str]:
+    return {"tables": plan.prepared.digest(), "kernels": kernels.digest()}
 
 
 @dataclass(frozen=True)
@@ -109,23 +110,25 @@ class Recipe:
         return str(self.inputs[name]) if name in self.inputs else value
 
     def changed_input(self) -> str:
-        """Say which file is another one than when it was tracked; nothing if all are the same."""
+        """Say which file is missing, or another one than when it was tracked; nothing if all are the same."""
         for name, path in self.inputs.items():
-            if not path.exists() or hashing({name: path})()[name] != self.record.inputs[name].sha256:
-                return f"{path}: " + ("has changed" if path.exists() else "is missing")
+            if not path.exists():
+                return f"{path}: is missing, from which {self.path.name} was tracked"
+            if hashing({name: path})()[name] != self.record.inputs[name].sha256:
+                return f"{path}: has changed since {self.path.name} was tracked"
         return ""
 
-    def check(self, run: Run) -> None:
-        """Raise an InputError if a run would not give the bits of the streamlines."""
-        for name, digest in run.plan.hashes.items():
+    def check(self, plan: Plan, kernels: KernelParts, record: Json) -> None:
+        """Raise an InputError if a run with this plan, kernels and record would give other streamlines."""
+        for name, digest in plan.hashes.items():
             known = self.record.inputs.get(name)
             if known is not None and known.sha256 != digest:
                 raise self.refusal()
-        now, then = (_without_versions(identity(content)) for content in (run.record({}), self.record.content))
+        now, then = (_without_versions(identity(content)) for content in (record, self.record.content))
         if differs := difference(now, then):
             raise InputError(f"{self.path}: this version makes other options of its record: {differs}")
         assert self.record.recipe is not None
-        for name, digest in _hashes(run).items():
+        for name, digest in _hashes(plan, kernels).items():
             if self.record.recipe.get(name) != digest:
                 what = "the kernels are others" if name == "kernels" else "other tables are made of the inputs here"
                 raise InputError(
@@ -136,7 +139,7 @@ class Recipe:
     def refusal(self, error: TrackingError | None = None) -> TrackingError:
         """Return the error about an input that has changed, or the one that was met if none has."""
         if changed := self.changed_input():
-            return InputError(f"{changed} since {self.path.name} was tracked: give the file as it was, or track again")
+            return InputError(f"{changed}: give the file as it was, or track again")
         return error or damaged(self.path, "its record")
 
     def _versions(self) -> str:

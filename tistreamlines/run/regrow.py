@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array, Unpack
+from ..aliases import Unpack
 from ..errors import InputError, ParameterError, TrackingError
 from ..io.in_memory import refuse_arrays, source_of
 from ..io.numbers import Numbers, keys_of
@@ -26,6 +26,7 @@ from ..tracking.engine.engine import Block, Engine
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.files import SIFT2, WeightProduct
 from ..tracking.seeding.seeds import Seeds
+from ..tracking.selection.criteria import check_regions
 from ..tracking.selection.places import Region, load_region, passes
 from .log import Watcher
 from .outputs import Outputs, check_names, reserved, taken_by
@@ -102,7 +103,7 @@ def regrow(
     Raises
     ------
     InputError
-        If the numbers, an input or this version are others than those of the run, or if no streamline is asked for.
+        If the numbers, an input or this version are others than those of the run, or if no streamline is left.
     ParameterError
         If an option is invalid.
     OutputError
@@ -131,15 +132,16 @@ def regrow(
     with bar_or(watcher, progress=progress) as display, ExitStack() as held:
         if path is not None:
             held.enter_context(reserved(outputs, check))
-        places = _places(include, exclude, display)
+        regions = _regions(include, exclude, display)
         try:
             run = start(stored.series, parameters.changed(force=force), display, makers={})
         except TrackingError as error:
             raise stored.refusal(error) from error
-        stored.check(run)
+        stored.check(run.plan, run.kernels, run.record({}))
+        check_regions(regions, run.plan.space)
         if weights is not None:
             run.receiver.products = Products({SIFT2: weights})
-        batches = _Regrowth(run, stored.path, numbers, places, weights).batches()
+        batches = _Regrowth(run, stored.path, numbers, regions, weights).batches()
         if path is not None:
             return run.save(path, batches)
         with closing(batches):
@@ -153,7 +155,7 @@ def _selected(
     stored: Recipe, edge: Sequence[str] | Sequence[Sequence[str]] | None, node: str | Sequence[str] | None,
     rows: slice | npt.ArrayLike | None,
 ) -> Numbers:
-    """Return the numbers of the streamlines that are asked for."""
+    """Return the numbers of the streamlines that the caller wants."""
     chosen = np.ones(len(stored.numbers), bool)
     if rows is not None:
         chosen[:] = False
@@ -169,27 +171,28 @@ def _selected(
     if node is not None:
         chosen &= stored.rows_of_nodes([str(name) for name in several(node)], joined=False)
     if not chosen.any():
-        raise InputError(f"{stored.path}: none of its {len(stored.numbers):,} streamlines is asked for: give other "
-                         "nodes or rows")
+        count = len(stored.numbers)
+        raise InputError(f"{stored.path}: none of its {count:,} streamlines is left: give other nodes or rows")
     return stored.numbers if chosen.all() else stored.numbers.select(np.flatnonzero(chosen))
 
 
-def _places(include: object, exclude: object, display: Watcher) -> Callable[[Batch], Array]:
-    """Return a function that says which streamlines of a batch pass by regions as asked, (n,) bool."""
-    regions: list[list[Region]] = []
+def _regions(include: object, exclude: object, display: Watcher) -> dict[str, list[Region]]:
+    """Read the regions, by the name of their option."""
+    regions: dict[str, list[Region]] = {}
     for name, value in (("include", include), ("exclude", exclude)):
         sources = [source_of(name, source) for source in several(() if value is None else value)]
         refuse_arrays({f"{name} {number}": source for number, source in enumerate(sources, 1)})
-        regions.append([load_region(name, source, display.note, display.warn) for source in sources])
+        regions[name] = [load_region(name, source, display.note, display.warn) for source in sources]
+    return regions
 
-    def kept(batch: Batch) -> Array:
-        chosen, (included, excluded) = np.ones(len(batch), bool), regions
-        for region in included:
-            chosen &= passes(batch, region)
-        for region in excluded:
-            chosen &= ~passes(batch, region)
-        return chosen
 
+def _pass(batch: Batch, regions: Mapping[str, Sequence[Region]]) -> npt.NDArray[np.bool_]:
+    """Return which streamlines of a batch have a point in all regions to include, and in none to exclude, (n,)."""
+    kept = np.ones(len(batch), bool)
+    for region in regions["include"]:
+        kept &= passes(batch, region)
+    for region in regions["exclude"]:
+        kept &= ~passes(batch, region)
     return kept
 
 
@@ -220,14 +223,14 @@ class _Regrowth:
     run : that of the seeds.
     path : the numbers, for messages.
     numbers : of the streamlines.
-    places : says which streamlines of a batch are kept.
+    regions : those that streamlines pass by, or not, by the name of their option.
     weights : receives the rows of those that are kept, if they have weights.
     """
 
     run: Run
     path: Path
     numbers: Numbers
-    places: Callable[[Batch], Array]
+    regions: Mapping[str, Sequence[Region]]
     weights: KnownWeights | None
 
     def batches(self) -> Generator[Batch, None, None]:
@@ -245,7 +248,7 @@ class _Regrowth:
                 rows = np.arange(done, done + len(batch))
                 done += len(batch)
                 log.watcher.progress(done, len(keys), done)
-                if not (kept := self.places(batch)).all():
+                if not (kept := _pass(batch, self.regions)).all():
                     batch, rows = batch[np.flatnonzero(kept)], rows[kept]
                 if self.weights is not None:
                     self.weights.rows.append(rows)

@@ -212,7 +212,7 @@ class Run:
         if output.suffix.lower() == NUMBERS:
             from .recipe import recipe_of
 
-            recipe = recipe_of(self, output)
+            recipe = recipe_of(self.parameters, self.plan, self.kernels, output)
         return self._reported(result, self.receiver.write_record(output, result.record | recipe))
 
     def _weigh(self) -> None:
