@@ -50,6 +50,7 @@ from .run.fods import fit_fods as fit_fods
 from .run.log import Watcher as Watcher
 from .run.mapping import map_tractogram as map_tractogram
 from .run.parts import join as join
+from .run.regrow import regrow as regrow
 from .run.result import TrackResult as TrackResult
 from .space.batch import Batch as Batch
 from .space.batch import Space as Space

@@ -32,7 +32,7 @@ def main() -> None:
         check_files()
     except TrackingError as error:
         sys.exit(f"Error: {error}")
-    if sys.argv[1:2] == ["track"]:
+    if sys.argv[1:2] in (["track"], ["regrow"]):
         keep_blas_single()
     gc.set_threshold(OBJECTS)
     sys.setswitchinterval(LOCK_SECONDS)

@@ -78,7 +78,7 @@ class OutputError(TrackingError):
     ...     ts.track("dwi.nii.gz", "dwi.bval", "dwi.bvec", "brain.vtk")
     ... except ts.OutputError as error:
     ...     print(error)
-    brain.vtk: unknown suffix '.vtk'; end the name with .trx, .trk, .tck
+    brain.vtk: unknown suffix '.vtk'; end the name with .trx, .trk, .tck, .npz
     """
 
 

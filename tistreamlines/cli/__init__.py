@@ -1,1 +1,1 @@
-"""Commands: `track`, `join`, `map`, `fod`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify`, `benchmark`."""
+"""`track`, `join`, `regrow`, `map`, `fod`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify` and `benchmark`."""

@@ -10,7 +10,7 @@ from ..errors import TrackingError
 
 # MB of addresses with which no command gets beyond its libraries; OpenBLAS waits for ever with a little less
 LEAST, TRACKING = 600, 900
-TRACKERS = ("track", "fixels", "demo", "verify", "benchmark")
+TRACKERS = ("track", "regrow", "fixels", "demo", "verify", "benchmark")
 FILES = 14  # open at once while a small tractogram is written
 BLAS_VARIABLES = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")
 BLAS_MOST, OWN = 64, 3  # threads that OpenBLAS, of NumPy or SciPy, starts at most; and those of this program at least

@@ -23,8 +23,8 @@ IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without 
 @click.command("track", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @group_option("Output")("-o", "--output", metavar="FILE",
-        help="Tractogram to write: .trx, .trk or .tck.  [required, unless an option names another file, "
-             "such as --density or --connectome]")
+        help="Tractogram to write: .trx, .trk, .tck; or numbers, .npz.  [required, unless an option names another "
+        "file, such as --density or --connectome]")
 @parameter_options()
 @group_option("Running")("--dry-run", is_flag=True,
         help="Track a pilot of 2,000 seeds or a second, and print the streamlines, bytes, memory and time of the whole "

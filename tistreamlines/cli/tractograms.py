@@ -1,4 +1,4 @@
-"""``tistreamlines join``, ``map`` and ``view``: commands about tractograms that are there."""
+"""``tistreamlines join``, ``regrow``, ``map`` and ``view``: commands about tractograms that are there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from ..devices import ARCHS
-from ..option import OUTPUT, RUNNING
+from ..option import OUTPUT, REGIONS, RUNNING
 from ..options.definitions import join_options, map_options
 from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, quiet_option, verbosity
 from .printing import report_line, tell, warnings_afterwards
@@ -37,6 +37,56 @@ def join(context: click.Context, parts: tuple[str, ...], output: str, quiet: boo
             f"{counts['mean_mm']:.1f} mm on average ({counts['mean_points']:.1f} points); {len(parts)} parts"
         )
         _tell_report(context)
+
+
+@click.command("regrow", cls=GroupedCommand)
+@click.argument("recipe")
+@group_option(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
+@group_option(REGIONS)("--edge", nargs=2, multiple=True, metavar="NODE NODE",
+        help="Only streamlines that join these two nodes of a parcellation, for which track was given --connectome and "
+        "--groups. A node has the name that the parcellation gives it, or the whole name of its group.  "
+        "[can be given several times]")
+@group_option(REGIONS)("--node", multiple=True, metavar="NODE",
+        help="Only streamlines with an end in this node.  [can be given several times, for any of several nodes]")
+@group_option(REGIONS)("--include", multiple=True, metavar="REGION",
+        help="Only streamlines with a point in this mask or sphere x,y,z,r.  [can be given several times, for all of "
+        "several regions]")
+@group_option(REGIONS)("--exclude", multiple=True, metavar="REGION",
+        help="Only streamlines without a point in this mask or sphere.  [can be given several times]")
+@group_option(REGIONS)("--rows", metavar="FIRST:LAST",
+        help="Only streamlines of these rows of RECIPE, which are counted from 0; LAST is left out.")
+@parameter_options(("force",))
+@parameter_options(("arch", "compiler", "threads", "chunk_size", "memory_limit", "cache_dir"))
+@verbosity
+@click.pass_context
+def regrow(
+    context: click.Context, recipe: str, output: str, edge: tuple[tuple[str, str], ...], node: tuple[str, ...],
+    rows: str | None, quiet: bool, verbose: int, **_: object,
+) -> None:
+    """Track streamlines of a run again from their numbers, with the same bits on any device.
+
+    RECIPE is the .npz file of tistreamlines track -o FILE.npz. The .json record beside it has the options and the
+    inputs of the run. An input, or a version of this program, that would change a bit is an error.
+    """
+    from ..run.regrow import regrow as run
+    from .track import summary
+
+    with Display(quiet=quiet, verbose=verbose) as display:
+        result = run(
+            recipe, output, edge=edge or None, node=node or None, rows=None if rows is None else _slice(rows),
+            watcher=display, **options_of(context),
+        )
+    if not quiet:
+        tell(summary(result).partition("\n")[0])
+
+
+def _slice(text: str) -> slice:
+    """Return the rows of a text FIRST:LAST, either of which may be missing."""
+    try:
+        first, last = (int(word) if word else None for word in text.split(":"))
+    except ValueError:
+        raise click.UsageError(f"--rows is {text!r}: give FIRST:LAST, e.g. 0:1000") from None
+    return slice(first, last)
 
 
 @click.command("map", cls=GroupedCommand)

@@ -23,6 +23,7 @@ from ..errors import OutputError
 from ..space.batch import Batch, Space
 from .drafts import check_target, explained, hidden_folder
 from .drafts import completed as completed  # plugins import it from here
+from .numbers import SUFFIX, NumbersSink
 from .tck import TABLE, TckSink
 from .trk import TrkSink
 from .trx import Details, TrxSink
@@ -54,7 +55,7 @@ class Sink(Protocol[Block]):
         ...
 
 
-SINKS: dict[str, type[Sink[Any]]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink}
+SINKS: dict[str, type[Sink[Any]]] = {".trx": TrxSink, ".trk": TrkSink, ".tck": TckSink, SUFFIX: NumbersSink}
 
 
 class TractogramWriter:
@@ -67,7 +68,7 @@ class TractogramWriter:
     Parameters
     ----------
     path : str or Path
-        Name ending in .trx, .trk or .tck, in an existing folder.
+        Name ending in .trx, .trk, .tck or .npz, in an existing folder.
     space : Space
         Grid of the diffusion series.
     force : bool

@@ -320,7 +320,12 @@ class Parameters(PackageOptions):
         bool
             False if the value is a default.
         """
-        return name in vars(self)["_given"]
+        return name in self.given_names
+
+    @property
+    def given_names(self) -> tuple[str, ...]:
+        """Names of the options that the user has set."""
+        return tuple(vars(self)["_given"])
 
     def changed(self, **values: object) -> Parameters:
         """Return the options with other values; defaults stay defaults.

@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS
 from ..options.definitions import defaults
 from ..options.definitions import options as known_options
@@ -76,8 +77,8 @@ def track(
     bvecs : str, Path, (n, 3) or (3, n) array_like, optional
         Gradient directions, unit vectors. ``bvecs_frame`` tells along which axes.
     output : str or Path, optional
-        Tractogram to write: .trx, .trk or .tck. A record of the run is written beside it as .json. Without an output,
-        the streamlines are kept in memory.
+        Tractogram to write: .trx, .trk or .tck; with .npz, numbers from which :func:`regrow` tracks the streamlines
+        again. A record of the run is written beside it as .json. Without an output, they are kept in memory.
     gtab : dipy.core.gradients.GradientTable, optional
         The gradients, instead of ``bvals`` and ``bvecs``. Its b0 threshold is not used.
     affine : (4, 4) array_like, optional
@@ -321,6 +322,10 @@ def _start(
     series, chosen = locate(series, chosen, options.get("affine"))
     chosen = chosen.changed(resume=chosen.resume and held is not None)
     makers = makers_of(chosen)
+    if path is None:
+        without_points = bool(products) and not keeps
+    else:  # pieces of a run that goes on have points, of which nodes are found
+        without_points = path.suffix.lower() == NUMBERS and not (chosen.resume or chosen.groups)
     # a report shows streamlines, so their points are needed
-    only_products = bool(products) and path is None and not keeps and held is not None and chosen.report is None
-    return start(series, chosen, watcher, makers=makers, only_products=only_products, notes=notes), path
+    without_points = without_points and held is not None and chosen.report is None
+    return start(series, chosen, watcher, makers=makers, without_points=without_points, notes=notes), path

@@ -64,7 +64,7 @@ class Estimate:
     >>> expected.table()["streamlines"]
     '5'
     >>> sorted(expected.file_bytes)
-    ['.tck', '.trk', '.trx']
+    ['.npz', '.tck', '.trk', '.trx']
     """
 
     arch: str

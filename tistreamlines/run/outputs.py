@@ -14,6 +14,7 @@ from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.in_memory import InMemory
 from ..io.maps import SUFFIXES as MAP_SUFFIXES
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS, table_of
 from ..option import flag
 from ..options.parameters import Parameters
@@ -102,15 +103,40 @@ def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[
     OutputError
         If an output is a folder or an input, exists already, or cannot be written.
     ParameterError
-        If two outputs have the same name.
+        If two outputs have the same name, or if the streamlines could not be tracked again from their numbers.
     """
     previous = previous_outputs(output) if output is not None and parameters.resume else ()
-    taken = taken_by((*series, *parameters.inputs().values()))
-    check_names(Outputs.of(output, parameters), taken, force=parameters.force, previous=previous)
+    inputs = (*series, *parameters.inputs().values())
+    check_names(Outputs.of(output, parameters), taken_by(inputs), force=parameters.force, previous=previous)
     if output is not None:
         check_content(parameters, output)
-    if output is not None and parameters.part is not None and output.suffix.lower() != ".trx":
-        raise OutputError(f"{output}: a part is a .trx file; tistreamlines join makes a {output.suffix} of all parts")
+    if output is None:
+        return
+    numbers = output.suffix.lower() == NUMBERS
+    if parameters.part is not None and output.suffix.lower() != ".trx":
+        joined = "is written in one run" if numbers else "is what tistreamlines join makes of all parts"
+        raise OutputError(f"{output}: a part is a .trx file, and a {output.suffix} {joined}")
+    if numbers:
+        _check_recipe(output, parameters, inputs)
+
+
+def _check_recipe(output: Path, parameters: Parameters, inputs: Iterable[object]) -> None:
+    """Refuse a run whose streamlines cannot be tracked again from their numbers, of which the output is to be made."""
+    if parameters.seed_dynamic is not None:
+        raise ParameterError(
+            f"{output}: keeps numbers, and with --seed-dynamic a seed depends on all streamlines before it: write a "
+            ".trx, or leave it out"
+        )
+    if not parameters.exact:
+        raise ParameterError(
+            f"{output}: keeps numbers, from which streamlines are tracked again on any device, and with --fast their "
+            "bits depend on it: leave it out, or write a .trx"
+        )
+    if arrays := [str(source) for source in inputs if isinstance(source, InMemory)]:
+        raise ParameterError(
+            f"{output}: keeps numbers, from which streamlines are tracked again, and {arrays[0]} is in no file: give "
+            "the path of one, or write a .trx"
+        )
 
 
 def taken_by(inputs: Iterable[str | PathLike[str]]) -> dict[Path, str]:

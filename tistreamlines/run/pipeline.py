@@ -12,11 +12,12 @@ import numpy as np
 
 from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
-from ..devices.threads import thread_pool
+from ..devices.threads import single_blas, thread_pool
 from ..io.gradients import drain
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
+from ..tracking.engine.kernels import KernelParts
 from ..tracking.products.files import Maker
 from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria, thin_regions
@@ -52,7 +53,7 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
 
 def start(
     series: Series, parameters: Parameters, watcher: Watcher, *, makers: Mapping[str, Maker | None],
-    only_products: bool = False, notes: Iterable[str] = (),
+    without_points: bool = False, notes: Iterable[str] = (),
 ) -> Run:
     """Describe the run, compile its kernels while the inputs are read, and prepare all that tracks.
 
@@ -62,7 +63,7 @@ def start(
     parameters : all options.
     watcher : receives stages, notes and warnings.
     makers : what makes products whose inputs were read, see :func:`.products.makers_of`.
-    only_products : neither a tractogram nor streamlines in memory, so points may stay on the device.
+    without_points : whether points may stay on the device, as neither a tractogram nor memory takes them.
     notes : choices that were made for the user before this.
     """
     log = Log(watcher)
@@ -82,10 +83,11 @@ def start(
 
         def compile_beside(describe: Describe) -> None:
             if not devices[0].interprets:
-                begun.append(beside.submit(_compile, opened, describe, selection, session, only_products))
+                begun.append(beside.submit(_compile, opened, describe, selection, session, without_points))
 
         series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
-        plan = make_plan(series, parameters, log, compile_beside)
+        with single_blas():  # whose last digits depend on the number of its threads
+            plan = make_plan(series, parameters, log, compile_beside)
         _tell(plan, parameters, selection, log)
         log.begin("compile")
         wait(begun)  # an error occurs again below
@@ -103,13 +105,14 @@ def start(
             refuse_peak_options(parameters)
             settings = replace(settings, directed=True, either_sense=plan.seeds.either_sense)
         # later seeds may need the points of streamlines
-        on_device = only_products and plan.seeds.round_from(0) is None
-        collectors, points = products.collectors(plan.space, settings, only_products=on_device)
+        without_points = without_points and plan.seeds.round_from(0) is None
+        collectors, points = products.collectors(plan.space, settings, without_points=without_points)
         engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=points)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
     receiver = Receiver(parameters, plan.space, settings.step_mm, products, content, engine.statistics)
-    return Run(series, parameters, devices, log, plan, engine, receiver)
+    kernels = KernelParts(plan.prepared.getter, plan.prepared.rule, settings, filters)
+    return Run(series, parameters, devices, log, plan, engine, receiver, kernels)
 
 
 def _place_seed(parameters: Parameters) -> None:
@@ -120,10 +123,10 @@ def _place_seed(parameters: Parameters) -> None:
 
 
 def _compile(
-    opened: Future[None] | None, describe: Describe, selection: Criteria, session: Session, only_products: bool
+    opened: Future[None] | None, describe: Describe, selection: Criteria, session: Session, without_points: bool
 ) -> None:
     """Compile the kernels of a run when the device is open; the process keeps them."""
-    parts = parts_of(describe(), selection, only_products=only_products)
+    parts = parts_of(describe(), selection, without_points=without_points)
     wait([] if opened is None else [opened])
     if parts is not None:
         session.compile(parts)

@@ -24,6 +24,7 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.cache import source_hash, with_plugins
 from ..io.drafts import explained
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.regular import read_regular
 from ..io.trx import contents
 from ..kernels.stop_reasons import Stop, Verdict
@@ -104,9 +105,11 @@ def inputs_of(paths: Mapping[str, object], hashes: Mapping[str, str]) -> Json:
 
 def tractogram(path: Path) -> Json:
     """Return what a record says of the tractogram that it lies beside, so that no other one is taken for it."""
-    if path.suffix.lower() != ".trx":
+    if path.suffix.lower() not in (".trx", NUMBERS):
         return {"format": path.suffix}
     with explained(path), zipfile.ZipFile(path) as archive:
+        if path.suffix.lower() == NUMBERS:
+            return {"format": path.suffix, "contents": contents(archive)}
         points = json.loads(archive.read("header.json"))["NB_VERTICES"]
         return {"format": path.suffix, "contents": contents(archive), "points": points}
 

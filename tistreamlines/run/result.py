@@ -16,6 +16,7 @@ import numpy.typing as npt
 from ..aliases import Array, Json, StatefulTractogram
 from ..errors import InputError
 from ..io.images import existing_path
+from ..io.numbers import SUFFIX as NUMBERS
 from ..kernels.stop_reasons import DROPPED, Stop
 from ..options.parameters import Parameters
 from ..space.batch import Batch, Space
@@ -141,7 +142,7 @@ class TrackResult(Result):
             was kept.
         """
         if self.path is not None:
-            stored = containers.read_sequence(existing_path(self.path))
+            stored = containers.read_sequence(self._with_points(self.path))
             if len(stored) != self.n_streamlines:
                 raise InputError(
                     f"{self.path}: has {len(stored):,} streamlines and had {self.n_streamlines:,}: track it again"
@@ -151,6 +152,13 @@ class TrackResult(Result):
         whole = batches[0] if len(batches) == 1 else Batch.concatenate(batches)
         object.__setattr__(self, "batches", (whole,))  # shares its points with the sequence: they are not kept twice
         return containers.sequence(whole.points, whole.lengths)
+
+    @staticmethod
+    def _with_points(path: Path) -> Path:
+        """Return the path of the tractogram; raise an InputError if it is missing, or holds numbers alone."""
+        if path.suffix.lower() == NUMBERS:
+            raise InputError(f"{path}: holds numbers of streamlines, and no points: regrow tracks them again")
+        return existing_path(path)
 
     def _in_memory(self) -> tuple[Batch, ...]:
         """Return all streamlines of a run without a tractogram, or raise an InputError if none were kept."""
@@ -223,7 +231,7 @@ class TrackResult(Result):
             return containers.tractogram(self._in_memory(), reference)
         from dipy.io.streamline import load_tractogram
 
-        loaded: Any = load_tractogram(str(existing_path(self.path)), reference, bbox_valid_check=False)
+        loaded: Any = load_tractogram(str(self._with_points(self.path)), reference, bbox_valid_check=False)
         return loaded
 
     def view(self, image: ImageLike | None = None) -> NiiVue:
@@ -249,7 +257,7 @@ class TrackResult(Result):
         from ..viewer.niivue import widget
         from ..viewer.scene import scene_of
 
-        path = None if self.path is None else existing_path(self.path)
+        path = None if self.path is None else self._with_points(self.path)
         kept = self._in_memory() if path is None else ()
         return widget(lambda: scene_of(self.place, lambda: kept if path is None else stored_batches(path), image))
 

@@ -16,10 +16,12 @@ from ..backends import compiler_told
 from ..devices import Device, name_of
 from ..errors import DeviceError, python_names
 from ..io.drafts import all_or_none
+from ..io.numbers import SUFFIX as NUMBERS
 from ..option import part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
+from ..tracking.engine.kernels import KernelParts
 from ..tracking.registry import METHODS
 from . import bids, ends
 from .inputs import Series
@@ -49,6 +51,7 @@ class Run:
     plan : tables and seeds.
     engine : grows the streamlines.
     receiver : what becomes of the streamlines.
+    kernels : what the kernels of the engine are made of.
     sample : an even sample of the streamlines so far, which notebooks draw.
     kernel_seconds : for how long a GPU has computed.
     """
@@ -60,6 +63,7 @@ class Run:
     plan: Plan
     engine: Engine | Several
     receiver: Receiver
+    kernels: KernelParts
     sample: list[Batch] = field(default_factory=list)
     kernel_seconds: float = 0.0
 
@@ -204,7 +208,12 @@ class Run:
         with threads_explained(self.parameters), closing(batches()) as tracked:
             self.receiver.save(output, tracked, lambda: self.record(self.receiver.summary()), finished, drafts)
         result = self.result(output, ())
-        return self._reported(result, self.receiver.write_record(output, result.record))
+        recipe = {}
+        if output.suffix.lower() == NUMBERS:
+            from .recipe import recipe_of
+
+            recipe = recipe_of(self.parameters, self.plan, self.kernels, output)
+        return self._reported(result, self.receiver.write_record(output, result.record | recipe))
 
     def _weigh(self) -> None:
         """Weigh the streamlines if options say so, and begin to write."""

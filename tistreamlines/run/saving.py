@@ -26,6 +26,7 @@ from ..io.checksums import crc32
 from ..io.drafts import completed
 from ..io.images import existing_path, silent
 from ..io.maps import write_map
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.regular import open_regular
 from ..io.trx import MEMBERS, contents, map_points, member_of_points
 from ..io.writer import WriterThread
@@ -40,12 +41,13 @@ from ..tracking.stopping.segmentation import tissue_files
 from .ends import Counts
 from .outputs import Outputs, check_outputs, reserved
 from .products import Products, record_path
-from .record import OURS, RecordError, RunRecord, header_fields, read, tractogram
+from .record import OURS, Kind, RecordError, RunRecord, header_fields, read, tractogram
 
 if TYPE_CHECKING:
     from ..report.scene import StreamlineSample
 
 MACHINE = ("python", "system")  # versions that may differ
+VERSION = ("the version", "the source")  # what an identity says of programs
 HASHED = ("the content", "the source")  # of which a hash is known, which tells nobody anything
 POINTS_AT_ONCE = 1 << 22
 
@@ -114,9 +116,10 @@ class Receiver:
         finished : is called when all is written, before the tractogram gets its name.
         drafts : folder in which the tractogram is written until it is complete.
         """
+        content = self.content.grouped if output.suffix.lower() == NUMBERS else self.content.of
         writer = WriterThread(
             output, self.space, force=self.force, drafts=drafts, fields=lambda: header_fields(record(), self.space),
-            content=partial(self.content.of, groups=self.products.groups), late=self.products.per_streamline,
+            content=partial(content, groups=self.products.groups), late=self.products.per_streamline,
             **self.content.layout(self.step_mm),
         )
         with writer:
@@ -173,6 +176,8 @@ def save(
     InputError
         If that file is missing, or damaged.
     """
+    if output.suffix.lower() == NUMBERS:
+        raise OutputError(f"{output}: numbers are written where streamlines are tracked: give the name to track")
     files = record["inputs"]
     series = [files[name]["path"] for name in ("dwi", "bvals", "bvecs") if name in files]
     others = dict.fromkeys(("json_stats", "report", "save_5tt", *product_options()))  # no other file is written
@@ -330,11 +335,11 @@ def _data(archive: zipfile.ZipFile, folder: str) -> dict[str, Array]:
     return {name.split("/")[1].split(".")[0]: _member(archive, name) for name in names}
 
 
-def record_of(path: Path, *, private: bool = False) -> RunRecord:
+def record_of(path: Path, kind: type[Kind] = RunRecord, *, private: bool = False) -> Kind:
     """Return the record of a tractogram; raise InputError if it is missing, damaged or not written by this package."""
     beside = sidecar.sidecar_path(path)
     try:
-        return read(beside, RunRecord, private=private)
+        return read(beside, kind, private=private)
     except (FileNotFoundError, NotADirectoryError):
         raise InputError(f"{path}: has no record {beside.name} beside it: give both, or track it again") from None
     except (OSError, RecordError) as error:

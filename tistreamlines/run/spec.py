@@ -97,7 +97,7 @@ def describe(parameters: Parameters, headers: Headers) -> Spec:
     )
 
 
-def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) -> KernelParts | None:
+def parts_of(spec: Spec, selection: Criteria, *, without_points: bool = False) -> KernelParts | None:
     """Return what the kernels of a run are made of; None if the values of its inputs have to be known for that."""
     rule, sides, chosen = STOPPING_RULES[spec.rule], spec.voxel_sizes, spec.parameters
     if rule.rule is None:
@@ -106,7 +106,7 @@ def parts_of(spec: Spec, selection: Criteria, *, only_products: bool = False) ->
     getter, _ = METHODS[spec.getter].describe(scheme, chosen)
     rows = [PRODUCTS[name] for name in spec.outputs]
     made = [(row.of_dropped, None if row.collector is None else row.collector(chosen)) for row in rows]
-    products, points = with_points(made, only_products=only_products)
+    products, points = with_points(made, without_points=without_points)
     return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=points)
 
 

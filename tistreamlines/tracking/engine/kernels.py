@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 
 import numpy as np
 
-from ...devices import Device
+from ...devices import CPU, Device, choose
 from ...devices.threads import thread_pool
 from ...kernels.stop_reasons import Stop
 from ...space.batch import Space
 from ..growth.chunk import DirectedSeeds, count_chunk, exclusive_sum, z_order
-from ..growth.growth import layout_on, open_kernels
+from ..growth.growth import ROOTS, layout_on, open_kernels
 from ..growth.settings import Settings
 from ..parts import Getter, ProductKernels, Rule, Selection
 from ..products.collector import Collector
@@ -58,6 +59,20 @@ class KernelParts:
             functions = thread_pool("functions", 1).submit(self._compile_functions, device, settings)
             kernels()
             functions.result()
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the text of the kernels that grow streamlines, which is the same for all devices."""
+        from ...kernels import streamlines
+        from ...kernels.products.points import unpack
+        from ...linker.interpreted import dialect
+        from ...linker.link import link
+
+        settings = settings_for(self.getter, self.settings)
+        layout = layout_on(choose(CPU), self.getter, self.rule, settings, demand_of(filters_of(settings, self.filters)))
+        roots = [*ROOTS, *([streamlines.judge] if layout.load.has_bits else []), unpack]
+        plain = replace(dialect(native=False, bits=32), debugs=False)
+        linked = link(roots, plain, layout.source(roots).filling)
+        return hashlib.sha256("".join(linked.functions.values()).encode()).hexdigest()
 
     def _compile_functions(self, device: Device, settings: Settings) -> None:
         """Compile the functions of the host."""

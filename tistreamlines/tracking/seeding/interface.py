@@ -140,10 +140,14 @@ class InterfaceSeeds(DrawnSeeds):
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on; raise InputError if one is not found."""
+        return self.among(first, np.arange(self.within(first, count), dtype=np.int32))
+
+    def among(self, first: int, items: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
+        """Return the seeds of numbers ``first + items``; raise InputError if one is not found."""
         places = f"{flag('seed_mask')} or {flag('seed_image')}"
         reason = f"hardly any voxel of {places} is where grey and white matter meet; give others"
         with single_blas():
-            points = first_success(first, self.within(first, count), 3, self._try, self.segmentation.path, reason)
+            points = first_success(first, items, 3, self._try, self.segmentation.path, reason)
         return self.space.to_voxel(points)
 
     def _try(

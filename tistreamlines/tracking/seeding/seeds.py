@@ -50,6 +50,10 @@ class Seeds(ABC):
         """Return how many of ``count`` seeds from number ``first`` on there are."""
         return max(min(count, self.count - first), 0)
 
+    def among(self, first: int, items: Numbers) -> Array:
+        """Return (m, 3) voxel coordinates of the seeds of numbers ``first + items``, which ascend."""
+        return np.asarray(self.points(first, int(items[-1]) + 1))[items]
+
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, npt.NDArray[np.float64] | None]:
         """Return points and directions that are distributed as those of the seeds of ascending numbers (m,).
 
@@ -198,17 +202,17 @@ class RandomSeeds(DrawnSeeds, SeedsInVoxels):
 
 
 def first_success(
-    first: int, count: int, width: int,
+    first: int, items: Numbers, width: int,
     attempt: Callable[[int, Numbers, Numbers], tuple[npt.NDArray[np.floating], npt.NDArray[np.bool_]]],
     whose: str, reason: str,
 ) -> npt.NDArray[np.float64]:
-    """Return what the first attempt that succeeds finds at each of ``count`` seeds, (count, width) float64.
+    """Return what the first attempt that succeeds finds at each of m seeds, (m, width) float64.
 
     Parameters
     ----------
-    first, count, width : number of the first seed, of seeds, and of the reals at each.
-    attempt : receives ``first``, seeds from 0 on and the numbers of their attempts, (n,) each; returns (n, width), and
-        which succeed.
+    first, items, width : the seeds ``first + items``, (m,), and the number of the reals at each.
+    attempt : receives ``first``, items and the numbers of their attempts, (n,) each; returns (n, width), and which
+        succeed.
     whose, reason : what a message begins with, and why no attempt at a seed may succeed.
 
     Raises
@@ -216,14 +220,14 @@ def first_success(
     InputError
         If there is a seed at which none of ATTEMPTS succeeds.
     """
-    values, left, done = np.empty((count, width)), np.arange(count, dtype=np.int32), 0
+    values, left, done = np.empty((len(items), width)), np.arange(len(items)), 0
     while len(left) and done < ATTEMPTS:
         several = min(max(TOGETHER // len(left), 1), ATTEMPTS - done)
         attempts = np.arange(done, done + several, dtype=np.int32)
-        rows, reached = attempt(first, np.repeat(left, several), np.tile(attempts, len(left)))
+        rows, reached = attempt(first, np.repeat(items[left], several), np.tile(attempts, len(left)))
         reached = reached.reshape(-1, several)
         values[left] = rows.reshape(-1, several, width)[np.arange(len(left)), reached.argmax(axis=1)]
         left, done = left[~reached.any(axis=1)], done + several
     if len(left):
-        raise InputError(f"{whose}: seed {first + left[0]} was not found in {ATTEMPTS} attempts: {reason}")
+        raise InputError(f"{whose}: seed {first + items[left[0]]} was not found in {ATTEMPTS} attempts: {reason}")
     return values

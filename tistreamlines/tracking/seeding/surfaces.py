@@ -134,13 +134,12 @@ class AreaSeeds(DrawnSeeds):
 
     def _place(self, first: int, count: int) -> tuple[Floats, npt.NDArray[np.intp]]:
         """Return the seeds from number ``first`` on, RASmm, and the triangles in which they lie."""
-        count = self.within(first, count)
+        numbers = np.arange(self.within(first, count), dtype=np.int32)
         if self.mask is None:
-            numbers = np.arange(count, dtype=np.int32)
             rows = self._try(first, numbers, np.zeros_like(numbers))[0]
         else:
             reason = f"hardly any part of the surfaces lies in {flag('seed_mask')}; give another mask"
-            rows = first_success(first, count, 4, self._try, flag("seed_surface"), reason)
+            rows = first_success(first, numbers, 4, self._try, flag("seed_surface"), reason)
         return rows[:, :3], rows[:, 3].astype(np.intp)
 
     def _try(self, first: int, items: npt.NDArray[np.int32], attempts: npt.NDArray[np.int32]) -> tuple[Floats, Flags]:

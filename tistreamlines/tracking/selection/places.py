@@ -13,7 +13,7 @@ from ...io.images import AnyPath, Tell, grid_of, open_image, silent
 from ...io.nifti import load_mask
 from ...kernels.selection.regions import MIXED
 from ...option import ball_of
-from ...space.batch import Space
+from ...space.batch import Batch, Space, of_each
 from ..tables.rows import of_windows
 
 
@@ -185,3 +185,15 @@ def _box(points: Array, shape: tuple[int, ...]) -> tuple[slice, ...]:
     """Return the voxels of an image around some points, voxel coordinates."""
     low = np.clip(np.floor(points.min(axis=0)).astype(int), 0, shape)
     return tuple(map(slice, low, np.clip(np.ceil(points.max(axis=0)).astype(int) + 1, low, shape)))
+
+
+def passes(batch: Batch, region: Region) -> npt.NDArray[np.bool_]:
+    """Return which streamlines of a batch have a point in a region, (n,); the nearest voxel of a mask decides."""
+    if isinstance(region, SphereRegion):
+        away = batch.points.astype(float) - region.centre
+        inside = np.asarray((away * away).sum(axis=1) <= region.radius**2)
+    else:
+        voxels = np.floor(region.space.to_voxel(batch.points) + 0.5).astype(int)
+        inside = np.asarray(((voxels >= 0) & (voxels < region.space.shape)).all(axis=1))
+        inside[inside] = region.voxels[tuple(voxels[inside].T)]
+    return of_each(np.logical_or, inside, batch.offsets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -254,6 +255,16 @@ class KernelTables:
     def scalars(self) -> Arguments:
         """The values that are numbers."""
         return {name: value for name, value in self.values.items() if not isinstance(value, np.ndarray)}
+
+    def digest(self) -> str:
+        """Return the SHA-256 of all values, with reals of 32 bits, as kernels have them."""
+        digest = hashlib.sha256()
+        for name, value in sorted(self.values.items()):
+            array = np.asarray(value)
+            array = np.ascontiguousarray(array, np.float32 if array.dtype.kind == "f" else np.int64)
+            digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
+            digest.update(array.data)
+        return digest.hexdigest()
 
     @property
     def scratch(self) -> Arrays:

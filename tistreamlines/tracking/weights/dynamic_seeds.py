@@ -221,7 +221,7 @@ class DynamicSeeds(DrawnSeeds):
         )
         attempt = partial(self._try, np.cumsum(self._comparison.probabilities))
         with single_blas():
-            seeds = first_success(first, count, 4, attempt, str(self.fod), reason)
+            seeds = first_success(first, np.arange(count, dtype=np.int32), 4, attempt, str(self.fod), reason)
         along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
         rows = np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
         self._last = (first, count), rows

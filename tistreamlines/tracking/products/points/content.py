@@ -13,6 +13,7 @@ import numpy.typing as npt
 from ....aliases import Array, Json
 from ....errors import OutputError, ParameterError
 from ....io.images import Tell, silent
+from ....io.numbers import SUFFIX as NUMBERS
 from ....io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
 from ....kernels.products.thinning import find_seed, thin
 from ....option import OUTPUT, ImageLike, OneOrMore, flag, option, values_of
@@ -123,7 +124,11 @@ class Content:
             content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:
                 content = replace(content, data_per_point=self._sampler.per_point(content))
-        return replace(content, groups=groups(batch)) if chosen.groups else content
+        return self.grouped(content, groups)
+
+    def grouped(self, batch: Batch, groups: Callable[[Batch], tuple[Groups, ...]]) -> Batch:
+        """Return the streamlines with their groups, if an option asks for these; see :meth:`of`."""
+        return replace(batch, groups=groups(batch)) if self._options.groups else batch
 
     def layout(self, step_mm: float) -> Json:
         """Return what :func:`layout_of` returns of the options."""
@@ -131,6 +136,8 @@ class Content:
 
     def size(self, suffix: str, points: int, streamlines: int) -> int:
         """Return the bytes of points and samples in a tractogram; points that --compress leaves out are counted."""
+        if suffix == NUMBERS:
+            return 4 * self._parcellations * self._options.groups * streamlines
         chosen, maps = self._options, 0 if suffix == ".tck" else len(self._sampler.maps)
         every = _every(chosen)
         thinned = (points + 2 * (every - 1) * streamlines) // every  # whose halves end anywhere, on average
@@ -156,8 +163,10 @@ def check_content(options: ContentOptions, output: Path) -> None:
     suffix = output.suffix.lower()
     if options.points != "float32" and suffix != ".trx":
         raise OutputError(f"{output}: --points {options.points} needs a .trx file; give another name, or leave it out")
-    if options.groups and suffix != ".trx":
+    if options.groups and suffix not in (".trx", NUMBERS):
         raise OutputError(f"{output}: a {suffix} file has no groups; write a .trx file, or leave --groups out")
+    if suffix == NUMBERS:  # what else options ask for is in the tractograms that are tracked again
+        return
     if options.sample_points and suffix == ".tck":
         raise OutputError(f"{output}: a .tck file has no room for --sample-points; write a .trx or a .trk file")
     if suffix != ".trk":
