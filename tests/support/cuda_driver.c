@@ -18,8 +18,7 @@ DONE(cuImportExternalMemory) DONE(cuImportExternalSemaphore) DONE(cuExternalMemo
 DONE(cuExternalMemoryGetMappedMipmappedArray) DONE(cuMipmappedArrayGetLevel) DONE(cuSurfObjectCreate)
 DONE(cuSignalExternalSemaphoresAsync) DONE(cuWaitExternalSemaphoresAsync) DONE(cuDeviceGetPCIBusId) DONE(cuMemFreeAsync)
 MADE(cuDevicePrimaryCtxRetain) MADE(cuCtxCreate_v2) MADE(cuCtxGetCurrent) MADE(cuCtxPopCurrent_v2) MADE(cuStreamCreate)
-MADE(cuStreamCreateWithPriority) MADE(cuEventCreate) MADE(cuMemPoolCreate) MADE(cuModuleLoadDataEx)
-MADE(cuModuleLoadData) MADE(cuModuleGetFunction)
+MADE(cuEventCreate) MADE(cuMemPoolCreate) MADE(cuModuleLoadDataEx) MADE(cuModuleLoadData) MADE(cuModuleGetFunction)
 
 int cuDriverGetVersion(int *out) { *out = 12080; return 0; }
 int cuDeviceGetCount(int *out) { *out = 1; return 0; }

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def open_program(
     device: Device, source: Source, *, exact: bool = True, threads: int | None = None,
-    queued: Mapping[str, str] | None = None, bits: int = 32, beside: bool = False,
+    queued: Mapping[str, str] | None = None, bits: int = 32,
 ) -> Program:
     """Link kernels and make them callable on a device.
 
@@ -32,7 +32,6 @@ def open_program(
     queued : names of kernels that run while the caller goes on, as all do on other devices than the CPU, and of queues:
         there, kernels of one queue run one after the other.
     bits : of a real, 32 or 64, which are not for trackers on a GPU.
-    beside : with CUDA, the kernels do not wait for those of other programs, and go before them.
 
     Raises
     ------
@@ -57,7 +56,7 @@ def open_program(
         open_checked(device, exact)
         return wide_class(device)(device, source, exact=exact)
     begin_beside(device, source, exact)
-    return program_class(device, beside)(device, source, exact=exact, kind=open_checked(device, exact))
+    return program_class(device)(device, source, exact=exact, kind=open_checked(device, exact))
 
 
 def fits_soon(device: Device) -> bool:

@@ -18,7 +18,6 @@ QUICK = (
     "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuMemFreeAsync",
 )
 NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
-FIRST = -5  # priority of a stream, which the driver clamps to its own range
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
 HAS_POOLS, PINNED, OF_DEVICE, KEPT = 115, 1, 1, 4  # an attribute, the kind and the place of memory, and what a pool keeps
 KEPT_BYTES = 1 << 30  # of memory that nobody uses and that the pool has ready
@@ -41,25 +40,19 @@ class Gpu(Memory[Mark]):
     Kernels and copies to the device follow each other in a stream. Copies to the host have a separate stream, and wait
     only for earlier work.
 
-    Parameters
-    ----------
-    device : which one.
-    urgent : its kernels go before those of others, as multiprocessors become free.
-
     Attributes
     ----------
     stream : of kernels and copies to the device.
     """
 
-    def __init__(self, device: Device, *, urgent: bool = False) -> None:
+    def __init__(self, device: Device) -> None:
         self._library, number = open_cuda(), c.c_int()
         super().__init__(device, Functions(self._library, QUICK))
         self.call("cuDeviceGet", c.byref(number), device.index)
         self._context = self.make("cuDevicePrimaryCtxRetain", number.value)  # that of other libraries, too
         self._events: list[int] = []
         with self.turn():
-            priority = FIRST if urgent else 0
-            self.stream, self._back = (self.make("cuStreamCreateWithPriority", BESIDE, priority) for _ in range(2))
+            self.stream, self._back = (self.make("cuStreamCreate", BESIDE) for _ in range(2))
             self._pool = self._make_pool(number)
 
     def _make_pool(self, number: c.c_int) -> int:

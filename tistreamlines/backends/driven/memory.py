@@ -213,8 +213,7 @@ class Memory(Generic[Mark]):
     def copy_buffer(self, size: int) -> Buffer:
         """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
         while self.returned:
-            buffer = self.returned.popleft()
-            self.give_back(buffer, buffer.used)
+            self.give_back(self.returned.popleft(), None)
         fitting = [buffer for buffer in self._copies if buffer.size >= size and self.is_done(buffer.used)]
         if fitting:
             best = min(fitting, key=lambda buffer: buffer.size)

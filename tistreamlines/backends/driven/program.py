@@ -31,7 +31,7 @@ from .memory import Buffer, Launch, Memory
 
 GPUS: dict[str, Callable[[Device], Memory]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
-_opened: dict[tuple[str, int, bool], Memory] = {}  # devices of this process
+_opened: dict[tuple[str, int], Memory] = {}  # devices of this process
 _opening = threading.Lock()
 
 
@@ -68,20 +68,19 @@ def able(device: Device) -> bool:
     return device.arch != "vulkan" or vulkan.able(device)
 
 
-def opened(device: Device, beside: bool = False) -> Memory:
-    """Return a device, which this process opens once; with CUDA, once more for work ``beside`` other work.
+def opened(device: Device) -> Memory:
+    """Return a device, which this process opens once.
 
     Raises
     ------
     DeviceError
         If it does not open, or in a fork of a process that has opened it.
     """
-    beside = beside and device.arch == "cuda"
-    key = (device.arch, device.index, beside)
+    key = (device.arch, device.index)
     with _opening:
         if key not in _opened:
             try:
-                _opened[key] = cuda.Gpu(device, urgent=True) if beside else GPUS[device.arch](device)
+                _opened[key] = GPUS[device.arch](device)
             except RuntimeError as error:
                 raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
         refuse_fork(_opened[key].process, device.arch)
@@ -92,7 +91,6 @@ class DrivenProgram(GpuProgram[Array]):
     """A program of a device that is driven without Taichi's runtime."""
 
     copies_beside = True
-    beside = False  # other programs
 
     @staticmethod
     def is_guarded(device: Device) -> bool:
@@ -104,7 +102,7 @@ class DrivenProgram(GpuProgram[Array]):
         return device.arch != "vulkan" or device.software
 
     def _load(self, text: str) -> None:
-        self._gpu, key = opened(self.device, self.beside), hashlib.sha256(f"{self.exact} {text}".encode()).hexdigest()
+        self._gpu, key = opened(self.device), hashlib.sha256(f"{self.exact} {text}".encode()).hexdigest()
         if key not in self._gpu.kernels:
             asked = kernels_of(self.device, text, self.signatures, self.exact)
             kernels = thread_pool("drivers", usable_cores()).map(self._loaded, asked.values())
@@ -167,12 +165,12 @@ class DrivenProgram(GpuProgram[Array]):
         """Return memory of the host that the device can write to; see :meth:`..program.Program.words`."""
         gpu = self._gpu
         with gpu.turn():
-            buffer = gpu.copy_buffer(4 * size)
+            buffer = gpu.buffer(4 * size, host=True)
         self._words[buffer.mapped] = buffer
 
         def forget() -> None:
             del self._words[buffer.mapped]
-            gpu.returned.append(buffer)
+            gpu.forget(buffer)
 
         return _array_in(buffer, size, forget)
 
@@ -197,12 +195,6 @@ class DrivenProgram(GpuProgram[Array]):
         packed = [(FORMATS[k], value.buffer.address if isinstance(value, Array) else value) for k, value in arguments]
         with self._gpu.turn():
             self._kernels[name](self._queue.buffer, teams, packed)
-
-
-class DrivenBeside(DrivenProgram):
-    """A driven program that does not wait for others with CUDA, since it has a stream of its own."""
-
-    beside = True
 
 
 class WideDrivenProgram(DrivenProgram):

@@ -33,7 +33,7 @@ from ...linker.parts import Source
 from ...linker.store import folder, read, write
 from ..compile_process import CompileProcess
 from ..driven.ahead import COMPILING, hash_of, kernels_of
-from ..driven.program import DrivenBeside, DrivenProgram, WideDrivenProgram, able, drives, opened
+from ..driven.program import DrivenProgram, WideDrivenProgram, able, drives, opened
 from .linking import linked_for
 from .program import TaichiProgram, WideProgram
 from .runtime import start
@@ -103,11 +103,9 @@ _verdicts: dict[tuple[str, int, str, str], TrialVerdict] = {}
 _judging = threading.Lock()
 
 
-def program_class(device: Device, beside: bool = False) -> type[DrivenProgram] | type[TaichiProgram]:
-    """Return the class of a device's programs, those ``beside`` others or these."""
-    if not (drives(device.arch) and able(device)):
-        return TaichiProgram
-    return DrivenBeside if beside else DrivenProgram
+def program_class(device: Device) -> type[DrivenProgram] | type[TaichiProgram]:
+    """Return the class of a device's programs."""
+    return DrivenProgram if drives(device.arch) and able(device) else TaichiProgram
 
 
 def wide_class(device: Device) -> type[WideDrivenProgram] | type[WideProgram]:

@@ -152,7 +152,7 @@ class Visitor:
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         self._together = TOGETHER if device.on_host else ON_GPU
         grid, sizes = table.record()
-        self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads, beside=True)
+        self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         self._turn = nullcontext() if self._program.copies_beside else Lock()  # Taichi's runtime takes one at a time
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
