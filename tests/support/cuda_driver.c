@@ -18,7 +18,7 @@ DONE(cuImportExternalMemory) DONE(cuImportExternalSemaphore) DONE(cuExternalMemo
 DONE(cuExternalMemoryGetMappedMipmappedArray) DONE(cuMipmappedArrayGetLevel) DONE(cuSurfObjectCreate)
 DONE(cuSignalExternalSemaphoresAsync) DONE(cuWaitExternalSemaphoresAsync) DONE(cuDeviceGetPCIBusId) DONE(cuMemFreeAsync)
 MADE(cuDevicePrimaryCtxRetain) MADE(cuCtxCreate_v2) MADE(cuCtxGetCurrent) MADE(cuCtxPopCurrent_v2) MADE(cuStreamCreate)
-MADE(cuEventCreate) MADE(cuMemPoolCreate) MADE(cuModuleLoadDataEx) MADE(cuModuleLoadData) MADE(cuModuleGetFunction)
+MADE(cuEventCreate) MADE(cuModuleLoadDataEx) MADE(cuModuleLoadData) MADE(cuModuleGetFunction)
 
 int cuDriverGetVersion(int *out) { *out = 12080; return 0; }
 int cuDeviceGetCount(int *out) { *out = 1; return 0; }
@@ -60,7 +60,6 @@ static int allocated(void **out, size_t size)
 
 int cuMemAlloc_v2(void **out, size_t size) { return allocated(out, size); }
 int cuMemAllocAsync(void **out, size_t size, void *stream) { return allocated(out, size); }
-int cuMemAllocFromPoolAsync(void **out, size_t size, void *pool, void *stream) { return allocated(out, size); }
 int cuMemAllocManaged(void **out, size_t size, unsigned flags) { return allocated(out, size); }
 int cuMemHostAlloc(void **out, size_t size, unsigned flags) { return allocated(out, size); }
 int cuMemFree_v2(void *memory) { free(memory); return 0; }

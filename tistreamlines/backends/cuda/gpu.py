@@ -10,17 +10,14 @@ from contextlib import contextmanager
 
 from ...devices import Device
 from ...devices.gpu import cuda_error, open_cuda
-from ...devices.host import attribute
 from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
 
 QUICK = (
     "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
-    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel", "cuMemFreeAsync",
+    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
 )
 NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
-HAS_POOLS, PINNED, OF_DEVICE, KEPT = 115, 1, 1, 4  # an attribute, the kind and the place of memory, and what a pool keeps
-KEPT_BYTES = 1 << 30  # of memory that nobody uses and that the pool has ready
 
 
 class Mark:
@@ -53,19 +50,6 @@ class Gpu(Memory[Mark]):
         self._events: list[int] = []
         with self.turn():
             self.stream, self._back = (self.make("cuStreamCreate", BESIDE) for _ in range(2))
-            self._pool = self._make_pool(number)
-
-    def _make_pool(self, number: c.c_int) -> int:
-        """Return a pool of memory; 0 where the driver has none.
-
-        To allocate and to free memory without a pool takes as long as the device is at work: the visits of ten million
-        streamlines took POOL_BEFORE s more.
-        """
-        if not attribute(self._library.cuDeviceGetAttribute, number, HAS_POOLS):
-            return 0
-        pool = self.make("cuMemPoolCreate", struct.pack("4i72x", PINNED, 0, OF_DEVICE, number.value))
-        self.call("cuMemPoolSetAttribute", pool, KEPT, c.byref(c.c_uint64(KEPT_BYTES)))
-        return pool
 
     def _failure(self, code: int) -> str:
         return f"CUDA error {cuda_error(self._library, code)}" if code else ""
@@ -113,15 +97,11 @@ class Gpu(Memory[Mark]):
     def _allocated(self, size: int, host: bool) -> Buffer:
         if host:
             return Buffer(0, 0, size, mapped=self.make("cuMemHostAlloc", size, 0))
-        if self._pool:
-            return Buffer(0, 0, size, address=self.make("cuMemAllocFromPoolAsync", size, self._pool, self.stream))
         return Buffer(0, 0, size, address=self.make("cuMemAlloc_v2", size))
 
     def _destroy(self, buffer: Buffer) -> None:
         if buffer.mapped:
             self.call("cuMemFreeHost", buffer.mapped)
-        elif self._pool:
-            self.call("cuMemFreeAsync", buffer.address, self.stream)
         else:
             self.call("cuMemFree_v2", buffer.address)  # which waits for the device
 

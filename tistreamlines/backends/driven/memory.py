@@ -18,7 +18,7 @@ from ..faults import refuse_fork, understood
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 PIECE_BYTES = 1 << 25  # that are copied to the device at a time, while the host lays out the next ones
-IDLE_BYTES = 1 << 29  # of buffers on the host that are kept for later copies
+IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
 
 
 class Functions(dict[str, Callable[..., int]]):

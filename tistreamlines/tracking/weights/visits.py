@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -151,16 +150,16 @@ class Visitor:
         self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         self._together = TOGETHER if device.on_host else ON_GPU
+        self._turn = Lock()
         grid, sizes = table.record()
         self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
-        self._turn = nullcontext() if self._program.copies_beside else Lock()  # Taichi's runtime takes one at a time
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
 
     def parts(self, batch: Batch) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out.
 
-        Several threads may do so at once.
+        Several threads may do so at once; they take turns with the device.
         """
         cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // self._together, append=-1)) + 1
         begins = [0, *cuts.tolist()]
