@@ -6,7 +6,12 @@ prints them so.  In Python ``str(error)`` names the keyword instead (``sh_order 
 
 import re
 
-_NEGATED = {"fast": "exact=False", "no-normalise": "normalise=False"}  # flags that switch a parameter off
+# flags that switch a parameter off
+_NEGATED = {"fast": "exact=False"} | {
+    f"no-{name.replace('_', '-')}": f"{name}=False" for name in (
+        "backtrack", "connectome_pairs", "connectome_zero_diagonal", "crop_at_gmwmi", "normalise", "sgm_amyg_hipp",
+    )
+}
 # a path may contain the same letters, hence no character of a path before or after
 _FLAG = re.compile(r"(?<![\w/\\.-])--([a-z][a-z0-9]*(?:-[a-z0-9]+)*)(?![\w/\\])")
 _ARGUMENT = re.compile(r"(?<![\w/\\.:-])(?:DWI|BVALS|BVECS)(?![\w/\\:-]|\.\w)")

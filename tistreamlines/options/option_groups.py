@@ -150,7 +150,7 @@ class MethodChoice:
     )
     preset: str | None = option(
         None, MODEL, "Take the options of a pipeline, and print them; others override them.",
-        choices=PRESETS.keys(), absent="none", common=True, affects="defaults",
+        choices=tuple(PRESETS), absent="none", common=True, affects="defaults",
     )
     dg: str = option(
         None, MODEL, "Direction getter: " + "; ".join(_named(name, row.title) for name, row in METHODS.items()) + ".",

@@ -10,7 +10,6 @@ from itertools import combinations, combinations_with_replacement
 import numpy as np
 
 from ..aliases import Array
-from ..devices import usable_cores
 from ..errors import ParameterError
 from ..kernels.lanes import HALF_WIDTH, Cells
 from ..kernels.orientation.peaks import Sphere
@@ -286,7 +285,7 @@ def _nearest(vertices: Array, face: int, twin: float) -> Array:
     count = 4
     while True:
         count = min(2 * count, len(both))
-        away, few = (np.asarray(a) for a in tree.query(centre, count, workers=usable_cores()))
+        away, few = (np.asarray(a) for a in tree.query(centre, count, workers=-1))
         if count == len(both) or not (away[:, -1] < away[:, 0] + 2 * radius).any():
             break
     cosines = np.einsum("fcx,ckx->fck", four, both[few])

@@ -228,7 +228,7 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
     (1, ["--sift2", "nothing.mif", "w.txt"], ["nothing.mif"]),
     (1, ["--sift2", "fod.nii.gz", "w.png", "--basis", "tournier07"], [".png"]),
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--fd-scale-gm"], ["--sift2-act"]),
-    (1, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--act", "mask.nii.gz"], ["mask.nii.gz", "five"]),
+    (1, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--act", "mask.nii.gz"], ["mask.nii.gz", "labels"]),
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--linear", "--csv", "c.csv"], ["--sift2-csv"]),
     (2, ["--sift2", "fod.nii.gz", "w.txt", "--basis", "tournier07", "--make-null-lobes"], ["--sift2-no-dilate-lut"]),
     (2, ["--csv", "c.csv"], ["--sift2"]),
