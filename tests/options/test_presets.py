@@ -61,6 +61,10 @@ def test_presets_are_the_pipelines():
         "dg": "because of --model", "normalise": "for lack of --model msmt", "power": "for lack of --dg ifod1 or ifod2",
     }),
     ({"resume": True}, {"seed_dynamic": "because of --resume"}),
+    ({"preset": "mrtrix-basic", "stop_mask": "wm.nii", "act": None}, {
+        "stopping": "because of --stop-mask", "backtrack": "for lack of --stopping act, cmc or act5",
+        "seed_gmwmi": "for lack of --stopping act5",
+    }),
 ])
 def test_options_of_a_user_override(options, without):
     given = {name: value for name, value in ({"preset": "qsirecon-msmt-act"} | FILES | options).items() if value}
@@ -165,7 +169,9 @@ def test_parts_and_their_join_have_the_options(head, tmp_path):
 
 
 def test_python_has_the_keyword(head):
-    result = ts.track(sh=head / "fod.nii.gz", sh_basis="tournier07", act=head / "5tt.nii.gz", preset="mrtrix-basic",
-                      nseeds=50, arch="cpu")
+    image = {"sh": head / "fod.nii.gz", "sh_basis": "tournier07"}
+    common = image | {"act": head / "5tt.nii.gz", "nseeds": 50, "arch": "cpu"}
+    result = ts.track(**common, preset="mrtrix-basic")
+    assert ts.track(**common, preset="qsirecon-msmt-act").parameters.seed_dynamic == "tracked"
     assert result.record["parameters"]["preset"] == "mrtrix-basic"
     assert result.record["parameters"]["backtrack"]

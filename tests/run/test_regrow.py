@@ -251,7 +251,7 @@ class TestErrors:
         change(record, ("tractogram", "contents"), tractogram(copy)["contents"], renewed=True)
         self.refused(run, copy, "npz.npz: the streamline of seed ", "does not grow as it did")
 
-    @pytest.mark.parametrize("damage", ["record", "missing", "numbers", "end", "other", "order"])
+    @pytest.mark.parametrize("damage", ["record", "missing", "numbers", "deflated", "end", "other", "order"])
     def test_a_damaged_recipe(self, copy, run, damage):
         record = copy.with_suffix(".json")
         if damage == "record":
@@ -265,6 +265,10 @@ class TestErrors:
             content[200] ^= 1
             copy.write_bytes(content)
             self.refused(run, copy, "npz.npz: holds no numbers of streamlines, or is damaged (Bad CRC-32")
+        elif damage == "deflated":  # which zlib cannot read
+            content = copy.read_bytes()
+            copy.write_bytes(content[:70] + b"\xff" * 20 + content[90:])
+            self.refused(run, copy, "npz.npz: holds no numbers of streamlines, or is damaged")
         elif damage == "end":
             copy.write_bytes(copy.read_bytes()[:-40])
             self.refused(run, copy, "npz.npz: holds no numbers of streamlines, or is damaged")
@@ -290,9 +294,14 @@ class TestErrors:
             ts.regrow(copy, edge=("1", "2", "3"), arch="cpu")
 
     def test_what_is_not_replaced(self, copy, run):
-        for output in ("npz.trx", "npz.npz"):
-            done = run("regrow", copy, "-o", copy.with_name(output), "--force", "-q")
-            assert done.code and "belongs to the numbers" in done.err
+        done = run("regrow", copy, "-o", copy.with_name("npz.trx"), "--force", "-q")
+        assert done.code and "belongs to the numbers" in done.err
+
+    def test_outputs_that_it_cannot_write(self, copy, run, tmp_path):
+        done = run("regrow", copy, "-o", tmp_path / "other.npz", "-q")
+        one_line(done, 1, "other.npz: holds no points: give a .trx, .trk or .tck")
+        done = run("join", copy, "-o", tmp_path / "other.npz")
+        one_line(done, 1, "other.npz: numbers are written in one run")
 
     def test_no_numbers(self, weighed, maze, run, tmp_path):
         done = run("regrow", weighed.whole, "-o", tmp_path / "a.trx")

@@ -30,7 +30,7 @@ COLUMNS = ("dg", "arch", "device", "compiler", "chunk", "threads", "streamlines"
 # parameters that differ between the runs, and files that the runs do not write
 VARIED = (
     "nseeds", "dg", "like", "arch", "devices", "threads", "chunk_size", "json_stats", "select", "max_seeds",
-    "time_limit", "bids_out", "report", "resume", *join_options(), *product_options(),
+    "time_limit", "bids_out", "report", "resume", "save_5tt", *join_options(), *product_options(),
 )
 SHARED = [name for name in options() if name not in VARIED]
 option = group_option("Comparison")

@@ -99,6 +99,8 @@ def stored_batches(path: Path) -> Generator[Batch, None, None]:
                 return
             yield batch
     finally:
+        for task in waiting:
+            task.cancel()
         wait(waiting)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..option import check_value, companions, flag
 from ..tracking.registry import METHODS, default_method, rule_for
 from ..tracking.sources import FITTED, SOURCES
+from ..tracking.stopping.segmentation import ACT, NAME
 from .definitions import applies_with, join_options, kind, options
 from .presets import PRESETS
 
@@ -93,6 +94,8 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
         "source": source, "model": values.get("model"), "dg": values.get("dg") or default_method(source),
         "stopping": values.get("stopping") or rule_for(values)[0],
     }
+    if name == "seed_gmwmi" and value == ACT and facts["stopping"] != NAME:
+        return f"for lack of {companions('stopping', (NAME,))}"
     method = METHODS[str(facts["dg"])]
     if name == "model" and value not in method.models:
         return f"because of {flag('dg')} {facts['dg']}"

@@ -320,7 +320,8 @@ def _start(
     else:
         held.enter_context(reserved(Outputs.of(path, chosen), check))
     series, chosen = locate(series, chosen, options.get("affine"))
-    chosen = chosen.changed(resume=chosen.resume and held is not None)
+    if chosen.resume and held is None:  # a preset gives way to an option that a user names, whatever its value
+        chosen = chosen.changed(resume=False)
     makers = makers_of(chosen)
     if path is None:
         without_points = bool(products) and not keeps

@@ -33,6 +33,7 @@ from ..aliases import Json
 from ..devices import ON_HOST
 from ..errors import BusyError, InputError, ParameterError, TrackingError
 from ..io.drafts import hidden_folder
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.response import is_file
 from ..option import ImageLike, PointsLike, flag
 from ..options.definitions import input_names, is_word, join_options, kind, options
@@ -182,6 +183,13 @@ class _Job:
         if dropped and each > 1 and chosen.select is None:
             raise ParameterError(f"{flag(dropped[0])} is made of one run, and not of its parts: leave it out, or give "
                                  "parts=1")
+        if each > 1 and chosen.select is None:
+            if self.output.suffix.lower() == NUMBERS:
+                raise ParameterError(f"{self.output}: numbers are written in one run, and not of its parts: write a "
+                                     ".trx, or give parts=1")
+            if chosen.seed_dynamic is not None:
+                raise ParameterError("seed_dynamic places seeds where streamlines of the whole run lack: leave it "
+                                     "out, or give parts=1")
         series = (arguments.get(name) for name in SERIES)
         check_outputs(self.output, chosen, [path for path in series if isinstance(path, str | PathLike)])
         self.parts = 1 if chosen.select is not None else each

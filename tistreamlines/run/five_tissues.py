@@ -26,6 +26,7 @@ from .outputs import check_name, taken_by
 
 LEAST_SIDE, MOST_SIDE = 0.2, 10.0  # of voxels, mm: more memory than computers have, and more than a structure
 
+
 def five_tissues(
     segmentation: ImageLike | None = None, output: PathLike | None = None, *, pve_wm: ImageLike | None = None,
     pve_gm: ImageLike | None = None, pve_csf: ImageLike | None = None, tissues: PathLike | None = None,
@@ -187,7 +188,7 @@ def _subject(
 ) -> Subject | None:
     """Open a subject's folder, or return nothing if the segmentation is none; check the options of folders."""
     segmentation = sources.get("segmentation")
-    options = [name for name, value in of_folder.items() if value not in (None, False)]
+    options = [name for name, value in of_folder.items() if value is not None and value is not False]
     if segmentation is None or isinstance(segmentation, InMemory) or not Path(segmentation).is_dir():
         if options:
             raise ParameterError(f"{flag(options[0])} is for a subject's folder of FreeSurfer: leave it out")

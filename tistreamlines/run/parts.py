@@ -12,9 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from ..aliases import Json, Unpack
-from ..errors import InputError
+from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
+from ..io.numbers import SUFFIX as NUMBERS
 from ..options.definitions import join_options
 from ..options.objects import ProductOptions
 from ..options.parameters import Parameters
@@ -85,8 +86,10 @@ def join(
     """
     check_keywords("join", products, join_options())
     target, paths = Path(output), [Path(path) for path in parts]
+    if target.suffix.lower() == NUMBERS:
+        raise OutputError(f"{target}: numbers are written in one run, and not of its parts: give a .trx, .trk or .tck")
     for part in paths:
-        if not part.name or part.suffix.lower() in (".tck", ".trk"):
+        if not part.name or part.suffix.lower() in (".tck", ".trk", NUMBERS):
             what = "a folder" if not part.name else "no part of a run, all of which are .trx"
             raise InputError(f"{part}: is {what}: give the .trx files of all parts of a run")
     chosen = Parameters.given({**products, "json_stats": json_stats, "report": report, "force": force})

@@ -82,8 +82,8 @@ class Products:
     def collectors(self, space: Space, settings: Settings, *, without_points: bool) -> tuple[list[Collector], bool]:
         """Return what devices make, and whether the points of streamlines come back; see :func:`with_points`."""
         products = self._products.values()
-        made = ((product.of_dropped, product.collector(space, settings)) for product in products)
-        return with_points(made, without_points=without_points)
+        collectors = ((product.of_dropped, product.collector(space, settings)) for product in products)
+        return with_points(collectors, without_points=without_points)
 
     def keep(self, path: Path) -> None:
         """Write what was made since the last call, as far as streamlines do not tell it, to files of this name."""
@@ -146,18 +146,18 @@ class Products:
         return unseen + [text for product in self._products.values() for text in product.doubts] + empty
 
 
-def with_points(made: Iterable[tuple[bool, Kind | None]], *, without_points: bool) -> tuple[list[Kind], bool]:
+def with_points(collectors: Iterable[tuple[bool, Kind | None]], *, without_points: bool) -> tuple[list[Kind], bool]:
     """Return the collectors of a run, or their classes, and whether the points of streamlines come back.
 
     Parameters
     ----------
-    made : of each product, whether it is made of dropped streamlines, and its collector; None if it needs points.
+    collectors : of each product, whether it is made of dropped streamlines, and its collector; None if it needs points.
     without_points : whether points may stay on the device, as neither a tractogram nor memory takes them.
     """
-    known = list(made)
+    known = list(collectors)
     points = not without_points or any(collector is None for _, collector in known)
-    collectors = [(of_dropped, collector) for of_dropped, collector in known if collector is not None]
-    return [collector for of_dropped, collector in collectors if of_dropped or not points], points
+    pairs = [(of_dropped, collector) for of_dropped, collector in known if collector is not None]
+    return [collector for of_dropped, collector in pairs if of_dropped or not points], points
 
 
 def with_weights(parameters: Parameters, output: Path | None) -> Parameters:

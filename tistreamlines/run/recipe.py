@@ -33,13 +33,13 @@ def recipe_of(parameters: Parameters, plan: Plan, kernels: KernelParts, output: 
     That are the options that the user has given, the folder in which relative paths begin, as seen from that of the
     record, and hashes of the tables and of the text of the kernels.
     """
-    given = {name: record_value(getattr(parameters, name)) for name in parameters.given_names}
+    options = {name: record_value(getattr(parameters, name)) for name in parameters.given_names}
     here, beside = Path.cwd(), output.parent.resolve()
     try:
         folder = os.path.relpath(here, beside)
     except ValueError:  # on another drive of Windows
         folder = str(here)
-    return {"recipe": {"options": given, "folder": folder, **_hashes(plan, kernels)}}
+    return {"recipe": {"options": options, "folder": folder, **_hashes(plan, kernels)}}
 
 
 def _hashes(plan: Plan, kernels: KernelParts) -> dict[str, str]:
@@ -96,10 +96,10 @@ class Recipe:
         assert self.record.recipe is not None
         content = set(join_options()) - {*product_options(), "groups"}
         left = names_affecting("run") - content
-        given = {name: self._located(name, value) for name, value in self.record.recipe["options"].items()
-                 if name not in left}
+        options = {name: self._located(name, value) for name, value in self.record.recipe["options"].items()
+                   if name not in left}
         try:
-            return Parameters.given({**given, **others})
+            return Parameters.given({**options, **others})
         except (ParameterError, TypeError) as error:
             raise InputError(f"{self.path}: this version cannot track as its record says: {error}") from error
 
@@ -169,14 +169,14 @@ class Recipe:
 def _row_of(path: Path, names: Sequence[Collection[str]], wanted: str) -> tuple[int, int]:
     """Return the parcellation and the number of a node, by its whole name, FILE_NODE, or by that of the node."""
     all_rows = [(place, row, name) for place, kind in enumerate(names) for row, name in enumerate(kind, 1)]
-    found = [known for known in all_rows if known[2] == wanted]
+    matches = [known for known in all_rows if known[2] == wanted]
     (member,) = member_names([wanted])
-    found = found or [known for known in all_rows if known[2].endswith(f"_{member}")]
-    if len(found) != 1:
-        examples = ", ".join(name for _, _, name in (found or all_rows)[:3])
-        what = f"has {len(found)} nodes that may be {wanted!r}" if found else f"has no node {wanted!r}"
+    matches = matches or [known for known in all_rows if known[2].endswith(f"_{member}")]
+    if len(matches) != 1:
+        examples = ", ".join(name for _, _, name in (matches or all_rows)[:3])
+        what = f"has {len(matches)} nodes that may be {wanted!r}" if matches else f"has no node {wanted!r}"
         raise InputError(f"{path}: {what}: give a whole name, such as {examples}")
-    return found[0][:2]
+    return matches[0][:2]
 
 
 def _without_versions(record: Json) -> Json:

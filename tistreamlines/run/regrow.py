@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Unpack
-from ..errors import InputError, ParameterError, TrackingError
+from ..errors import InputError, OutputError, ParameterError, TrackingError
 from ..io.in_memory import refuse_arrays, source_of
+from ..io.numbers import SUFFIX as NUMBERS
 from ..io.numbers import Numbers, keys_of
 from ..io.tables import write_numbers
 from ..kernels.stop_reasons import Verdict
@@ -25,6 +25,7 @@ from ..space.batch import Batch, Groups
 from ..tracking.engine.engine import Block, Engine
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.files import SIFT2, WeightProduct
+from ..tracking.products.points.content import check_content
 from ..tracking.seeding.seeds import Seeds
 from ..tracking.selection.criteria import check_regions
 from ..tracking.selection.places import Region, load_region, passes
@@ -127,8 +128,15 @@ def regrow(
     files = {} if weights is None or path is None else {SIFT2: weights.paths}
     taken = {file: "belongs to the numbers" for file in (stored.path, stored.path.with_suffix(".json"))}
     taken |= taken_by(stored.inputs.values())
-    outputs = Outputs(path, files)
-    check = partial(check_names, outputs, taken, force=force)
+    if path is not None and path.suffix.lower() == NUMBERS:
+        raise OutputError(f"{path}: holds no points: give a .trx, .trk or .tck")
+    outputs = replace(Outputs.of(path, parameters), products=files)
+
+    def check() -> None:
+        check_names(outputs, taken, force=force)
+        if path is not None:
+            check_content(parameters, path)
+
     with bar_or(watcher, progress=progress) as display, ExitStack() as held:
         if path is not None:
             held.enter_context(reserved(outputs, check))
@@ -139,8 +147,7 @@ def regrow(
             raise stored.refusal(error) from error
         stored.check(run.plan, run.kernels, run.record({}))
         check_regions(regions, run.plan.space)
-        if weights is not None:
-            run.receiver.products = Products({SIFT2: weights})
+        run.receiver.products = Products({} if weights is None else {SIFT2: weights})
         batches = _Regrowth(run, stored.path, numbers, regions, weights).batches()
         if path is not None:
             return run.save(path, batches)
@@ -242,7 +249,8 @@ class _Regrowth:
         counted.counts[0] = len(wanted := np.unique(self.numbers.seed_number).astype(np.int64))
         with closing(engine.track_blocks(blocks(self.run.plan.seeds, wanted))) as grown:  # type: ignore[type-var]
             for batch in grown:
-                here = np.isin(keys_of(batch.seed_number, batch.direction_number), keys, assume_unique=True)
+                near = keys[done : done + len(batch)]  # both ascend
+                here = np.isin(keys_of(batch.seed_number, batch.direction_number), near, assume_unique=True)
                 batch = batch if here.all() else batch[np.flatnonzero(here)]
                 self._check(batch, done)
                 rows = np.arange(done, done + len(batch))
@@ -264,8 +272,9 @@ class _Regrowth:
     def _check(self, batch: Batch, done: int) -> None:
         """Raise an InputError unless a batch has the streamlines from row ``done`` on, with as many points."""
         rows = slice(done, done + len(batch))
-        same = (keys_of(batch.seed_number, batch.direction_number) == self.numbers.keys[rows])
-        same &= batch.lengths == self.numbers.points[rows]
+        expected = self.numbers.select(rows)
+        same = keys_of(batch.seed_number, batch.direction_number) == expected.keys
+        same &= batch.lengths == expected.points
         if not same.all():
             raise self._differs(done + int(np.argmin(same)))
 

@@ -174,6 +174,7 @@ class Run:
         self._weigh()
         beside = record_path(None, products.paths)
         with all_or_none([path for path in (*products.files, beside) if path is not None]):
+            self.receiver.write_tissues()
             products.write(force=self.receiver.force)
             self.log.tell([], self.receiver.doubts)
             result = self.result(None, kept)

@@ -70,6 +70,7 @@ class Receiver:
     counts : of the streamlines so far.
     gathered : the scene of a report, if an option names one.
     force : whether existing files are replaced.
+    tissues : what the record says of the image of five tissues, once it is written.
     """
 
     parameters: Parameters
@@ -80,6 +81,7 @@ class Receiver:
     statistics: Statistics
     counts: Counts = field(default_factory=Counts)
     gathered: StreamlineSample | None = field(init=False)
+    tissues: Json = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self.force = self.parameters.force
@@ -126,6 +128,7 @@ class Receiver:
             for batch in batches:
                 writer.put(batch)
             writer.finish()
+            self.write_tissues()
             self.products.write(force=self.force)
             finished()
 
@@ -139,19 +142,18 @@ class Receiver:
         beside = record_path(output, self.products.paths)
         assert beside is not None
         file = {} if output is None else {"tractogram": tractogram(output)}
-        content = record | file | self.products.details | self._write_tissues()
+        content = record | file | self.products.details | self.tissues
         sidecar.write_record(beside, content, force=self.force)
         if self.parameters.json_stats is not None:
             sidecar.write_json(self.parameters.json_stats, content["result"], force=self.force)
         return content
 
-    def _write_tissues(self) -> Json:
-        """Write the five tissues of the run if an option names their file; return what the record says of it."""
-        if self.parameters.save_5tt is None or (tissues := tissue_files(self.parameters)) is None:
-            return {}
-        path = Path(self.parameters.save_5tt)
-        write_map(path, *tissues.read(silent), force=self.force)
-        return {"five_tissues": sidecar.file_record(path)}
+    def write_tissues(self) -> None:
+        """Write the five tissues of the run if an option names their file."""
+        if self.parameters.save_5tt is not None and (tissues := tissue_files(self.parameters)) is not None:
+            path = Path(self.parameters.save_5tt)
+            write_map(path, *tissues.read(silent), force=self.force)
+            self.tissues = {"five_tissues": sidecar.file_record(path)}
 
 
 def save(

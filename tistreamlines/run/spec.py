@@ -105,8 +105,8 @@ def parts_of(spec: Spec, selection: Criteria, *, without_points: bool = False) -
     scheme = Scheme(spec.form, rule.rule(chosen, sides), rule.in_rows, chosen.sphere, spec.step_mm, sides)
     getter, _ = METHODS[spec.getter].describe(scheme, chosen)
     rows = [PRODUCTS[name] for name in spec.outputs]
-    made = [(row.of_dropped, None if row.collector is None else row.collector(chosen)) for row in rows]
-    products, points = with_points(made, without_points=without_points)
+    collectors = [(row.of_dropped, None if row.collector is None else row.collector(chosen)) for row in rows]
+    products, points = with_points(collectors, without_points=without_points)
     return KernelParts(getter, scheme.rule, spec.settings, selection.filters(), products, points=points)
 
 

@@ -115,8 +115,8 @@ def _faces() -> list[list[int]]:
     """Return the corners of each face in order around it, all in the same sense seen from outside."""
     faces = []
     for axis in range(3):
-        one, other = 1 << (axis + 1) % 3, 1 << (axis + 2) % 3
-        around = [0, one, one | other, other]
+        second, third = 1 << (axis + 1) % 3, 1 << (axis + 2) % 3
+        around = [0, second, second | third, third]
         faces += [around, [corner | 1 << axis for corner in around[::-1]]]
     return faces
 

@@ -269,6 +269,4 @@ def cropped(
     low = np.array([max(places[0] - 1, 0) for places in along])
     high = np.array([places[-1] + 2 for places in along])
     part = np.asfortranarray(values[tuple(map(slice, low, high))])
-    affine = space.affine.copy()
-    affine[:3, 3] = space.to_ras(low)
-    return part, Space(affine, (part.shape[0], part.shape[1], part.shape[2]))
+    return part, space.part(low, low + part.shape[:3])

@@ -186,6 +186,7 @@ class Visitor:
                 if (most <= depth).all():
                     break
                 depth = np.maximum(depth, most)
+            del arguments  # whose memory the next thread needs
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trim(lanes, begin, words, visited.reshape(teams, LANES), most)
 
