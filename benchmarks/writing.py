@@ -99,6 +99,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
     best: dict[str, tuple[float, float]] = {}
     for _ in range(options.turns):
         for name, suffix, work in cases(options):
