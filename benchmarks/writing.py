@@ -34,14 +34,14 @@ KINDS: dict[str, dict[str, str]] = {".trx": {}, ".trx of float16": {"point_type"
 
 def batches() -> list[Batch]:
     """Return batches of smooth streamlines."""
-    rng, made = np.random.default_rng(0), []
+    rng, smooth = np.random.default_rng(0), []
     for _ in range(BATCHES):
         lengths = rng.integers(11, LONGEST, BATCH_POINTS // (LONGEST // 2))
         steps = np.cumsum(rng.normal(0, 0.1, (lengths.sum(), 3)), axis=0)
         points = np.cumsum(0.8 * steps / np.linalg.norm(steps, axis=1)[:, None], axis=0) % 200
         n, offsets = len(lengths), np.cumsum([0, *lengths])
-        made.append(Batch(points, offsets, points[offsets[:-1]], np.arange(n), np.zeros(n), np.zeros((n, 2))))
-    return made
+        smooth.append(Batch(points, offsets, points[offsets[:-1]], np.arange(n), np.zeros(n), np.zeros((n, 2))))
+    return smooth
 
 
 def bare(way: str, threads: int, blocks: int, path: Path) -> None:

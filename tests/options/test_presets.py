@@ -67,10 +67,10 @@ def test_presets_are_the_pipelines():
     }),
 ])
 def test_options_of_a_user_override(options, without):
-    given = {name: value for name, value in ({"preset": "qsirecon-msmt-act"} | FILES | options).items() if value}
-    expansion = with_preset(given)
+    named = {name: value for name, value in ({"preset": "qsirecon-msmt-act"} | FILES | options).items() if value}
+    expansion = with_preset(named)
     assert expansion.left_out == without
-    chosen = Parameters.given(given)
+    chosen = Parameters.given(named)
     for name, value in options.items():
         assert value is None or getattr(chosen, name) == value
     assert not any(chosen.gives(name) for name in without if name not in options)

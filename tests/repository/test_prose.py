@@ -65,8 +65,8 @@ def faults(sentence: Sentence) -> set[str]:
 @cache
 def faulty() -> list[tuple[Sentence, set[str]]]:
     """All sentences that have faults, and their faults."""
-    found = ((sentence, faults(sentence)) for path in FILES for sentence in sentences(path, ROOT))
-    return [(sentence, names) for sentence, names in found if names]
+    pairs = ((sentence, faults(sentence)) for path in FILES for sentence in sentences(path, ROOT))
+    return [(sentence, names) for sentence, names in pairs if names]
 
 
 @pytest.mark.parametrize("name", [*TURNS, "long"])

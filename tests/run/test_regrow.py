@@ -132,8 +132,9 @@ def test_an_edge_and_a_node(weighed, tmp_path, run):
         np.testing.assert_array_equal(
             stored.data_per_streamline["weights"], expected.data_per_streamline["weights"]
         )
-    one, two = (ts.regrow(weighed.numbers, edge=edge, arch="cpu") for edge in (("1", "4"), [("1", "4"), ("2", "4")]))
-    assert len(one) < len(two)
+    pairs = ("1", "4"), [("1", "4"), ("2", "4")]
+    edge, edges = (ts.regrow(weighed.numbers, edge=nodes, arch="cpu") for nodes in pairs)
+    assert len(edge) < len(edges)
     either = ts.regrow(weighed.numbers, node=["1", "2"], arch="cpu")
     assert len(either) == np.isin(kind.numbers, (1, 2)).any(axis=1).sum()
     assert either.products["sift2"].weights.shape == (len(either),)

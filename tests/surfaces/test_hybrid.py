@@ -27,7 +27,7 @@ def subject(tmp_path_factory):
 
 
 @pytest.fixture
-def own(subject, tmp_path):
+def copy(subject, tmp_path):
     """A copy of the folder, which a test may change."""
     return shutil.copytree(subject, tmp_path / "sub")
 
@@ -140,27 +140,27 @@ def test_threads_do_not_matter(subject, image, monkeypatch):
     np.testing.assert_array_equal(values_of(ts.five_tissues(subject)), values_of(image))
 
 
-def test_surfaces_without_geometry(own, image):
+def test_surfaces_without_geometry(copy, image):
     """They lie as the volume of the labels says, which 5ttgen always takes."""
     for name, sign in (("lh", MIRROR), ("rh", 1)):
         for kind, radius in (("white", WHITE_RADIUS), ("pial", PIAL_RADIUS)):
-            save_freesurfer(own / "surf" / f"{name}.{kind}", *icosphere(4, radius, sign * HEMISPHERE))
-    np.testing.assert_allclose(values_of(ts.five_tissues(own)), values_of(image), atol=1e-4)
+            save_freesurfer(copy / "surf" / f"{name}.{kind}", *icosphere(4, radius, sign * HEMISPHERE))
+    np.testing.assert_allclose(values_of(ts.five_tissues(copy)), values_of(image), atol=1e-4)
 
 
-def test_modules(own, image, run, tmp_path):
+def test_modules(copy, image, run, tmp_path):
     """Images of FreeSurfer's modules replace the labels of their structures, and only these."""
     for option, module in (("hippocampi", "subfields"), ("thalami", "nuclei")):
-        one_line(run("5tt", own, f"--{option}", module, "-o", tmp_path / "5tt.nii"), 1, f"leave --{option} out")
+        one_line(run("5tt", copy, f"--{option}", module, "-o", tmp_path / "5tt.nii"), 1, f"leave --{option} out")
     for version in ("v10.T1", "v13.T1.FSvoxelSpace", "v9.T1.long"):
-        (own / "mri" / f"ThalamicNuclei.{version}.mgz").write_bytes(b"not read")
-    subjects.save_fine(own / "mri" / "ThalamicNuclei.v13.T1.mgz", subjects.NUCLEI)
+        (copy / "mri" / f"ThalamicNuclei.{version}.mgz").write_bytes(b"not read")
+    subjects.save_fine(copy / "mri" / "ThalamicNuclei.v13.T1.mgz", subjects.NUCLEI)
     for side, sign in (("lh", -1), ("rh", 1)):
-        (own / "mri" / f"{side}.hippoAmygLabels-T1.v21.mgz").write_bytes(b"not read")
-        subjects.save_fine(own / "mri" / f"{side}.hippoAmygLabels-T1.v21.FS60.mgz", subjects.subfields_of(sign))
-    coarse = ts.five_tissues(own, hippocampi="aseg", thalami="aseg")
+        (copy / "mri" / f"{side}.hippoAmygLabels-T1.v21.mgz").write_bytes(b"not read")
+        subjects.save_fine(copy / "mri" / f"{side}.hippoAmygLabels-T1.v21.FS60.mgz", subjects.subfields_of(sign))
+    coarse = ts.five_tissues(copy, hippocampi="aseg", thalami="aseg")
     np.testing.assert_array_equal(values_of(coarse), values_of(image))
-    values = values_of(ts.five_tissues(own))
+    values = values_of(ts.five_tissues(copy))
 
     def tissue_at(place):
         voxel = np.rint(np.linalg.inv(image.affine) @ [*(place + CENTRE), 1]).astype(int)[:3]
@@ -177,33 +177,33 @@ def test_modules(own, image, run, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["mri/aparc+aseg.mgz", "mri/brainmask.mgz", "surf/lh.white", "surf/rh.pial"])
-def test_missing_and_damaged_files(own, name, run, tmp_path):
-    content = (own / name).read_bytes()
-    (own / name).write_bytes(content[: len(content) // 2])
-    one_line(run("5tt", own, "-o", tmp_path / "5tt.nii"), 1, name.rpartition("/")[2])
-    (own / name).unlink()
-    one_line(run("5tt", own, "-o", tmp_path / "5tt.nii"), 1, f"{name}: no such file")
+def test_missing_and_damaged_files(copy, name, run, tmp_path):
+    content = (copy / name).read_bytes()
+    (copy / name).write_bytes(content[: len(content) // 2])
+    one_line(run("5tt", copy, "-o", tmp_path / "5tt.nii"), 1, name.rpartition("/")[2])
+    (copy / name).unlink()
+    one_line(run("5tt", copy, "-o", tmp_path / "5tt.nii"), 1, f"{name}: no such file")
     assert not (tmp_path / "5tt.nii").exists()
 
 
-def test_other_folders(own, tmp_path, run):
-    for folder in (own / "mri", own.parent):
+def test_other_folders(copy, tmp_path, run):
+    for folder in (copy / "mri", copy.parent):
         one_line(run("5tt", folder, "-o", tmp_path / "5tt.nii"), 1, "aparc+aseg.mgz: no such file", "subject's folder")
-    (own / "mri" / "aparc+aseg.mgz").rename(own / "mri" / "aseg.mgz")
-    assert ts.five_tissues(own).shape == (48, 48, 48, 5)
-    one_line(run("5tt", own, "--force", "-o", own / "mri" / "brainmask.mgz"), 1, "is an input")
+    (copy / "mri" / "aparc+aseg.mgz").rename(copy / "mri" / "aseg.mgz")
+    assert ts.five_tissues(copy).shape == (48, 48, 48, 5)
+    one_line(run("5tt", copy, "--force", "-o", copy / "mri" / "brainmask.mgz"), 1, "is an input")
 
 
-def test_surfaces_that_cannot_be_used(own):
+def test_surfaces_that_cannot_be_used(copy):
     vertices, triangles = icosphere(4, WHITE_RADIUS, MIRROR * HEMISPHERE)
     for surface, words in (
         ((vertices, triangles[5:]), r"lh\.white: is not closed"),
         ((vertices + np.array([60, 0, 0]), triangles), r"lh\.white: only .*% of its vertices lie where .*seg\.mgz has"),
         ((vertices + 900, triangles), r"lh\.white: only 0%"),
     ):
-        save_freesurfer(own / "surf" / "lh.white", *surface)
+        save_freesurfer(copy / "surf" / "lh.white", *surface)
         with pytest.raises(InputError, match=words):
-            ts.five_tissues(own)
+            ts.five_tissues(copy)
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -88,10 +88,10 @@ class Parameters(PackageOptions):
         for name, default in missing.items():
             self._set(name, values.get(name, default))
         # a later override must not meet the defaults that _resolve fills in below
-        given = {name: value for name in missing if (value := getattr(self, name)) is not missing[name]}
+        chosen = {name: value for name in missing if (value := getattr(self, name)) is not missing[name]}
         if expansion.preset:  # which a default overrides, too
-            given |= {name: getattr(self, name) for name in values if name in missing}
-        self._set("_given", given)
+            chosen |= {name: getattr(self, name) for name in values if name in missing}
+        self._set("_given", chosen)
         self._set("_added", frozenset(expansion.added))
         for name, option in options().items():
             value = getattr(self, name)

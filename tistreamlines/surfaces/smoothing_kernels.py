@@ -39,6 +39,25 @@ def neighbourhood(vertex, incident, adjacent, seen, queue):
 
 
 @compiled
+def way_to(centres, triangle, vertices, vertex):
+    """Return the way from a vertex to the centre of a triangle."""
+    return (
+        centres[triangle, 0] - vertices[vertex, 0],
+        centres[triangle, 1] - vertices[vertex, 1],
+        centres[triangle, 2] - vertices[vertex, 2],
+    )
+
+
+@compiled
+def move(vertices, vertex, total, x, y, z, out):
+    """Move a vertex by the mean of ways whose weighted sum is x, y, z, and whose weights sum to ``total``."""
+    scale = 1.0 / total if total > 0.0 else 0.0
+    out[vertex, 0] = vertices[vertex, 0] + scale * x
+    out[vertex, 1] = vertices[vertex, 1] + scale * y
+    out[vertex, 2] = vertices[vertex, 2] + scale * z
+
+
+@compiled
 def mean_centres(vertices, centres, areas, graph, sharpness, out):
     """Move each vertex to the mean of the centres of triangles near it; ``sharpness`` is of the weight, 1/mm^2."""
     incident, adjacent, seen, queue = graph
@@ -47,18 +66,13 @@ def mean_centres(vertices, centres, areas, graph, sharpness, out):
         total = x = y = z = 0.0
         for item in range(count):
             triangle = queue[item]
-            dx = centres[triangle, 0] - vertices[vertex, 0]
-            dy = centres[triangle, 1] - vertices[vertex, 1]
-            dz = centres[triangle, 2] - vertices[vertex, 2]
+            dx, dy, dz = way_to(centres, triangle, vertices, vertex)
             weight = areas[triangle] * falling(sharpness * (dx * dx + dy * dy + dz * dz))
             total += weight
             x += weight * dx
             y += weight * dy
             z += weight * dz
-        scale = 1.0 / total if total > 0.0 else 0.0
-        out[vertex, 0] = vertices[vertex, 0] + scale * x
-        out[vertex, 1] = vertices[vertex, 1] + scale * y
-        out[vertex, 2] = vertices[vertex, 2] + scale * z
+        move(vertices, vertex, total, x, y, z, out)
 
 
 @compiled
@@ -73,9 +87,7 @@ def mean_predictions(vertices, centres, areas, normals, graph, sharpness, out):
         total = x = y = z = 0.0
         for item in range(count):
             triangle = queue[item]
-            dx = centres[triangle, 0] - vertices[vertex, 0]
-            dy = centres[triangle, 1] - vertices[vertex, 1]
-            dz = centres[triangle, 2] - vertices[vertex, 2]
+            dx, dy, dz = way_to(centres, triangle, vertices, vertex)
             height = dx * normals[triangle, 0] + dy * normals[triangle, 1] + dz * normals[triangle, 2]
             near = sharpness[0] * (dx * dx + dy * dy + dz * dz) + sharpness[1] * (height * height)
             weight = areas[triangle] * falling(near)
@@ -83,7 +95,4 @@ def mean_predictions(vertices, centres, areas, normals, graph, sharpness, out):
             x += weight * height * normals[triangle, 0]
             y += weight * height * normals[triangle, 1]
             z += weight * height * normals[triangle, 2]
-        scale = 1.0 / total if total > 0.0 else 0.0
-        out[vertex, 0] = vertices[vertex, 0] + scale * x
-        out[vertex, 1] = vertices[vertex, 1] + scale * y
-        out[vertex, 2] = vertices[vertex, 2] + scale * z
+        move(vertices, vertex, total, x, y, z, out)

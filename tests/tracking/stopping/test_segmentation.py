@@ -123,9 +123,9 @@ PIECE = RNG.integers(0, 2, (5, 6, 7))
 ])
 def test_other_images_are_named_in_one_line(save, values, words):
     path = save(values)
-    with pytest.raises(InputError, match=f"image.nii.gz: {words}") as told:
+    with pytest.raises(InputError, match=f"image.nii.gz: {words}") as error:
         read(path)
-    assert "\n" not in str(told.value)
+    assert "\n" not in str(error.value)
 
 
 # ----------------------------------------------------------------------------------------------------- what options say
@@ -158,11 +158,11 @@ def test_options_that_cannot_be_combined(options, words):
 
 
 def test_a_file_of_five_tissues_has_no_labels(save):
-    tissues, told = np.zeros((3, 3, 3, 5), np.float32), []
+    tissues, notes = np.zeros((3, 3, 3, 5), np.float32), []
     tissues[..., 2] = 1
     path = save(tissues)
-    tissue_files(Parameters(sh="fod.mif", dg="ifod2", act=path, sgm_amyg_hipp=True)).read(told.append)
-    assert told == [f"--sgm-amyg-hipp changes nothing: {path} has five tissues, not labels"]
+    tissue_files(Parameters(sh="fod.mif", dg="ifod2", act=path, sgm_amyg_hipp=True)).read(notes.append)
+    assert notes == [f"--sgm-amyg-hipp changes nothing: {path} has five tissues, not labels"]
 
 
 # ----------------------------------------------------------------------------------------------------------------- runs
@@ -213,10 +213,10 @@ def test_fractions_and_labels_of_deep_nuclei(head, tmp_path):
         nib.save(nib.Nifti1Image(values.astype(np.float32), affine), files[name])
     ts.five_tissues(output=tmp_path / "5tt.nii", crop=True, **files)
     common = {"seed_mask": None, "nseeds": 100}
-    made = tracked(head, output=tmp_path / "made.trx", act=None, stopping="act5", seed_gmwmi="act",
-                   save_5tt=tmp_path / "saved.nii", **files, **common)
+    result = tracked(head, output=tmp_path / "made.trx", act=None, stopping="act5", seed_gmwmi="act",
+                     save_5tt=tmp_path / "saved.nii", **files, **common)
     tracked(head, output=tmp_path / "read.trx", act=tmp_path / "5tt.nii", seed_gmwmi=tmp_path / "5tt.nii", **common)
-    assert made.n_streamlines > 20
+    assert result.n_streamlines > 20
     assert (tmp_path / "made.trx").read_bytes() == (tmp_path / "read.trx").read_bytes()
     assert (tmp_path / "saved.nii").read_bytes() == (tmp_path / "5tt.nii").read_bytes()
 
