@@ -36,7 +36,7 @@ class Numbers:
     seed_number : (n,) uint32
     direction_number : (n,) uint16
     points : (n,) uint16 or uint32
-        How many points each streamline has, by which it is known again.
+        Number of points of each streamline, which a streamline that is tracked again must have, too.
     weights : (n,) float32, or None
     groups : tuple of Groups
         The nodes of both ends, for each parcellation.

@@ -90,10 +90,10 @@ class Products:
         for name, product in self._products.items():
             product.keep(path.with_suffix(f".{name}.npy"))
 
-    def keep_up(self, path: Path, dropped: Array) -> None:
+    def restore(self, path: Path, dropped: Array) -> None:
         """Read what :meth:`keep` has written, where so many streamlines were dropped for each reason."""
         for name, product in self._products.items():
-            product.keep_up(path.with_suffix(f".{name}.npy"), dropped)
+            product.restore(path.with_suffix(f".{name}.npy"), dropped)
 
     def write(self, *, force: bool) -> None:
         """Write all files, or none that is new."""

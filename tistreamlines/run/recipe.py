@@ -30,8 +30,8 @@ SERIES = ("dwi", "bvals", "bvecs")
 def recipe_of(parameters: Parameters, plan: Plan, kernels: KernelParts, output: Path) -> Json:
     """Return what the record of a run says besides, so that streamlines can be tracked again from their numbers.
 
-    That are the options that the user has given, the folder in which relative paths begin, as seen from that of the
-    record, and hashes of the tables and of the text of the kernels.
+    It holds the options that the user has given, and hashes of the tables and of the text of the kernels. It also holds
+    the folder in which relative paths begin, relative to the folder of the record.
     """
     options = {name: record_value(getattr(parameters, name)) for name in parameters.given_names}
     here, beside = Path.cwd(), output.parent.resolve()

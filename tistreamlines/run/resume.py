@@ -147,7 +147,7 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
                 differs = "it has other seeds"
             if differs:
                 raise InputError(f"{path}: is of another run than the pieces before it ({differs})")
-            run.receiver.products.keep_up(path, piece.counts[-len(Verdict) : -1])
+            run.receiver.products.restore(path, piece.counts[-len(Verdict) : -1])
         except InputError as error:
             record = sidecar.sidecar_path(path)
             if record.exists() or record.is_symlink():

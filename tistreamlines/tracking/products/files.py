@@ -99,7 +99,7 @@ class ProductFile:
     def keep(self, path: Path) -> None:
         """Write what has come since the last call, if streamlines do not tell it, to a file for a run that goes on."""
 
-    def keep_up(self, path: Path, dropped: npt.NDArray[np.int64]) -> None:
+    def restore(self, path: Path, dropped: npt.NDArray[np.int64]) -> None:
         """Read what :meth:`keep` has written; ``dropped`` has the dropped streamlines for each reason."""
 
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:

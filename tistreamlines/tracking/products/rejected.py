@@ -197,7 +197,7 @@ class Rejected(ProductFile):
             np.save(file, np.column_stack([keys, sums]))
         self._sums.merge(taken)
 
-    def keep_up(self, path: Path, dropped: Array) -> None:
+    def restore(self, path: Path, dropped: Array) -> None:
         """Add what :meth:`keep` has written; ``dropped`` is how many streamlines it must have for each reason.
 
         Raises

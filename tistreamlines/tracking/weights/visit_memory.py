@@ -261,9 +261,10 @@ class VisitMemory:
         if self._limit is None:
             return part
         with self._keeping:
-            return self._kept(part, self._limit)
+            return self._hold(part, self._limit)
 
-    def _kept(self, part: VisitList, limit: int) -> VisitList:
+    def _hold(self, part: VisitList, limit: int) -> VisitList:
+        """Take visits into account under a limit, one thread at a time."""
         words = in_memory(part.words)
         self._lanes += len(part.order)
         self._words += len(words)

@@ -31,7 +31,7 @@ LONGEST = 128  # voxels that a step may be long: time and memory grow with the s
 ROUNDED = 1e-3  # part of a step by which files round it
 MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
 USUAL_PARTS = 50  # for which a lane has room at first
-TOGETHER, ON_GPU = 2**20, 2**24  # points whose visits are found in a launch: a warp of a GPU follows 32 streamlines
+TOGETHER, ON_GPU = 2**20, 2**24  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
 
