@@ -23,17 +23,17 @@ gc.set_threshold(50_000, 20, 50)
 # Files that take longest come first, so that the workers end together.  Kernels are compiled once for all tests: those
 # that follow each other here, and so run at one time, compile others; verify's first, which most tests share.
 FIRST = (
-    "cli/verify", "tracking/selection/regions", "backends/taichi", "tracking/products/device_density", "attack/attack",
-    "tracking/recovery/particles", "benchmarks/suite", "tracking/selection/many_regions", "repository/examples",
-    "tracking/getters/asymmetric", "tracking/parity", "backends/metal", "tracking/getters/samples", "dipy/dipy",
-    "tracking/stopping/own_grid", "benchmarks/files", "tracking/getters/ptt", "cuslines/tracker",
-    "tracking/getters/boot", "tracking/tables/rows", "tracking/seeding/seeding", "options/idle", "workers/several",
-    "dipy/more", "backends/lost", "backends/trial", "backends/compilers", "benchmarks/truth/quality", "run/cluster",
-    "tracking/growth/sizes", "tracking/convergence", "linker/store", "tracking/selection/dropped", "run/samples",
-    "cli/cli", "fit/frames", "tracking/getters/prob", "tracking/getters/ptt_lines", "backends/one_taichi",
-    "tracking/getters/det", "tracking/stopping/anatomy", "backends/tried", "run/api_objects", "io/mif_runs",
-    "run/estimate", "cli/signals", "plugins", "fit/response", "fit/dhollander", "run/fods", "fit/csd_weight",
-    "run/fixels",
+    "cli/verify", "backends/conformance", "tracking/selection/regions", "backends/taichi",
+    "tracking/products/device_density", "attack/attack", "tracking/recovery/particles", "benchmarks/suite",
+    "tracking/selection/many_regions", "repository/examples", "tracking/getters/asymmetric", "tracking/parity",
+    "backends/metal", "tracking/getters/samples", "dipy/dipy", "tracking/stopping/own_grid", "benchmarks/files",
+    "tracking/getters/ptt", "cuslines/tracker", "tracking/getters/boot", "tracking/tables/rows",
+    "tracking/seeding/seeding", "options/idle", "workers/several", "dipy/more", "backends/lost", "backends/trial",
+    "backends/compilers", "benchmarks/truth/quality", "run/cluster", "tracking/growth/sizes", "tracking/convergence",
+    "linker/store", "tracking/selection/dropped", "run/samples", "cli/cli", "fit/frames", "tracking/getters/prob",
+    "tracking/getters/ptt_lines", "backends/one_taichi", "tracking/getters/det", "tracking/stopping/anatomy",
+    "backends/tried", "run/api_objects", "io/mif_runs", "run/estimate", "cli/signals", "plugins", "fit/response",
+    "fit/dhollander", "run/fods", "fit/csd_weight", "run/fixels",
 )
 
 

@@ -74,6 +74,7 @@ class TestSameAsTrack:
         assert np.array_equal(sft.data_per_streamline["seed_number"][:, 0], whole.seed_number[later])
         assert np.array_equal(sft.streamlines._data, whole.points[whole.offsets[np.argmax(later)] :])
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize("arch", ["vulkan", "cuda"])
     def test_on_another_device(self, scene, arch):
         try:

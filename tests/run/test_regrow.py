@@ -91,6 +91,7 @@ def test_seeds_far_apart_are_in_blocks_of_their_own(maze, tmp_path, monkeypatch)
         assert lines_of(ts.regrow(tmp_path / "n.npz", arch="cpu")) == expected
 
 
+@pytest.mark.nightly
 def test_on_a_gpu(maze, tmp_path):
     try:
         choose("vulkan")

@@ -15,7 +15,9 @@ import pytest
 BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "backends/conformance": {
         # SwiftShader and subgroups of another size run in other tests by day
-        "test_devices_give_the_cpus_bits": ("lavapipe-*", "lavapipe of 128*", "vulkan-*", "cuda-*", "metal-*", "amd*"),
+        "test_devices_give_the_cpus_bits": (
+            "lavapipe-*", "lavapipe of 128*", "vulkan-*", "cuda-*", "metal-*", "amd*",
+        ),
     },
     "backends/interpreted": {"test_getters_give_the_cpus_bits": ("boot", "det")},
     "backends/lost": {"test_one_line_and_nothing_left": ("30",)},
@@ -63,7 +65,10 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_every_type_byte_order_and_scaling": ("1->-*", "4000-<-f8", "4194304-<-i8", "4194304->-u2"),
     },
     "kernels/orientation/peaks": {"test_peaks_are_dipys": ("0.05-*-default", "0.25-*-full", "0.8-*")},
-    "linker/store": {"test_taichi_runs_where_nothing_can_be_written": ("True",)},
+    "linker/store": {
+        "test_a_folder_above_that_others_can_write_to": ("0-*", "1-509-*", "2-448-*"),
+        "test_taichi_runs_where_nothing_can_be_written": ("True",),
+    },
     "plugins": {"test_a_plugin_that_raises": ("write-ValueError*", "add-*")},
     "run/anatomical_parts": {"test_they_make_the_file_of_one_run": ("ifod2",)},
     "run/api_memory": {
@@ -107,6 +112,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
             "result.seeds-False", "result.seconds*-False",
         ),
     },
+    "run/regrow": {"test_bundles_have_the_bytes_of_those_cut_from_the_tractogram": ("ptt",)},
     "run/report_runs": {"test_directions_of_tckgens_algorithms_are_the_peaks_of_the_fods": ("ifod2",)},
     "run/result_lines": {"TestSave::test_it_writes_what_the_run_would_have_written": ("some-.tr?", "none-.tck")},
     "run/resume_outputs": {
@@ -130,10 +136,11 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_counts_and_lengths_without_a_mask_and_with_one": ("ifod2-*", "sd_stream-*"),
     },
     "tracking/getters/prob": {
-        "test_the_same_is_drawn_as_where_all_that_counts_is_known": ("0.02-20.0-*", "0.3-50.0-sh"),
-        "test_the_cone_alone_tells_which_samples_count": (
-            "pmf-0.1-10*", "sh-0.7-30*", "asymmetric-0.1-30*", "sampled-0.7-10*",
+        "test_the_same_is_drawn_as_where_all_that_counts_is_known": (
+            "0.02-20.0-pmf", "0.02-20.0-asymmetric", "0.3-50.0-sh",
         ),
+        "test_the_cone_alone_tells_which_samples_count": ("sh-0.7-30*", "sampled-0.7-10*"),
+        "test_bounds_are_above_what_is_interpolated": ("sh", "asymmetric"),
         "test_draws_follow_the_pmf": ("numba32-*", "python-pmf-*", "python-sampled-*"),
         "test_initial_directions_are_dipys": ("pmf-options0", "sh-options1", "sampled-*", "asymmetric-options0"),
     },
@@ -174,6 +181,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/seeding/interface": {"test_tckgen_spreads_seeds_alike": ("hard",)},
     "tracking/seeding/seed_grids": {"test_another_order_of_axes_changes_nothing": ("order2",)},
     "tracking/seeding/seeding": {
+        "TestDirections::test_they_are_moved_a_little": ("small",),
         "TestRuns::test_threads_and_chunks_change_nothing": ("det-map", "det-grid", "prob-*", "boot-*"),
         "TestSurface::test_command_line_and_python_agree": ("map", "directions", "text"),
         "test_tckgen_places_seeds_alike": ("balls",),
@@ -188,6 +196,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "tracking/selection/many_regions": {
         "test_many_regions_keep_what_filtering_afterwards_would": ("ptt-57", "prob-28"),
+        "test_streamlines_stop_once_many_regions_are_visited": ("ptt",),
         "test_voxels_that_are_taken_together_are_certain_of_all_their_points": ("0.9", "0.3"),
     },
     "tracking/selection/regions": {
@@ -207,7 +216,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/stopping/tissues": {"test_a_run_without_a_series_warns": ("act",)},
     "tracking/tables/rows": {
         "test_rows_that_no_step_reads_and_chunks_and_threads_change_nothing": (
-            "*prob*act*", "*bedpostx*pft*", "*ptt*", "*ifod2*", "*det*",
+            "*prob*act*", "*ptt*", "*ifod2*", "*det*",
         ),
     },
     "tracking/weights/odd_weights": {"test_sums_scale_with_the_weights": ("-96", "60")},
