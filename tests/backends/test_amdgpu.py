@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from commands import importing
+from nights import at_night
 from places import SUPPORT
 from small_runs import words_of, write_inputs
 from synthetic import boot_case
@@ -82,11 +83,8 @@ def compile_kernels(*names: str) -> None:
         program.run(name, 5, dict.fromkeys((n for n, _ in signature), 0) | arrays)
 
 
-# by day the shortest kernel; to compile all takes longer
-COMPILED = [("gfx1100", ("enlist",)), *(pytest.param((gfx, KERNELS), marks=pytest.mark.nightly) for gfx in WAVEFRONTS)]
-
-
-@pytest.fixture(scope="module", params=COMPILED, ids=["a kernel", *WAVEFRONTS])
+# at night, since each takes long to compile
+@pytest.fixture(scope="module", params=at_night(*(((gfx, KERNELS),) for gfx in WAVEFRONTS)), ids=[*WAVEFRONTS])
 def objects(request, stand_in, tmp_path_factory):
     """Name of an architecture, kernels, and the code objects that were loaded for them."""
     (gfx, names), folder, cache = request.param, tmp_path_factory.mktemp("objects"), tmp_path_factory.mktemp("cache")

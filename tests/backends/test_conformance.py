@@ -19,6 +19,7 @@ from unittest import mock
 import numpy as np
 import pytest
 from commands import in_own_process
+from nights import at_night
 from places import LAVAPIPE, SWIFTSHADER
 from registry_runs import TOYS, Options, track_options
 from small_world import write_world
@@ -36,7 +37,7 @@ OTHERWISE: Options = {"threads": 1, "chunk_size": 3}
 FORKS = [name for name in COMPILERS if name != "taichi"]
 BY_DAY = ("fact",)
 AT_NIGHT = (  # runs whose parts others have, too
-    "boot like DIPY", "ptt of the paper", "ptt in a mask", "ptt, products", "sd_stream, products",
+    "boot like DIPY", "ptt, particles in act, regions", "ptt of the paper", "ptt, products", "sd_stream, products",
 )
 
 
@@ -136,10 +137,11 @@ def world(tmp_path_factory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def cpu(world, tmp_path_factory) -> dict[str, Arrays]:
-    """What each run gives on the CPU."""
+def cpu(world, tmp_path_factory) -> Callable[[str], Arrays]:
+    """Return what a run gives on the CPU, by its name; it is made once."""
     out = tmp_path_factory.mktemp("cpu")
-    return {name: results_of(run, out) for name, run in runs("cpu", world, out).items()}
+    rows = runs("cpu", world, out)
+    return cache(lambda name: results_of(rows[name], out))
 
 
 def skip_without(setup: Setup) -> None:
@@ -185,6 +187,7 @@ def runs_of(world, tmp_path_factory) -> Callable[[str], dict[str, Arrays]]:
     return results
 
 
+ROWS = tuple(track_options(Path(), Path()))
 NAMES = tuple(runs("cpu", Path(), Path()))
 
 
@@ -200,12 +203,13 @@ def differing(arrays: Arrays, expected: Arrays) -> list[str]:
 )
 def test_devices_give_the_cpus_bits(device, name, runs_of, cpu):
     skip_without(DEVICES[device])
-    assert differing(runs_of(device)[name], cpu[name]) == []
+    assert differing(runs_of(device)[name], cpu(name)) == []
 
 
-def test_chunks_and_threads_change_nothing(world, cpu, tmp_path):
-    rows = {name: results_of(run, tmp_path) for name, run in runs("cpu", world, tmp_path, **OTHERWISE).items()}
-    assert {name: parts for name, row in rows.items() if (parts := differing(row, cpu[name]))} == {}
+@pytest.mark.parametrize("name", [*(name for name in ROWS if name not in AT_NIGHT), *at_night(*AT_NIGHT)])
+def test_chunks_and_threads_change_nothing(name, world, cpu, tmp_path):
+    otherwise = runs("cpu", world, tmp_path, **OTHERWISE)[name]
+    assert differing(results_of(otherwise, tmp_path), cpu(name)) == []
 
 
 def test_runs_cover_the_registry():

@@ -312,6 +312,7 @@ def test_known_random_words(kernels, known):
 
 
 # --------------------------------------------------------------------------------------------------------------- fast
+@pytest.mark.nightly
 @pytest.mark.parametrize("arch", GPUS)
 def test_fast_tracks_much_the_same(arch, tmp_path):
     """``test_conformance.py`` compares the bits of exact runs."""

@@ -271,7 +271,8 @@ def test_a_header_that_says_nonsense(tmp_path, recwarn, suffix, fields, message)
     assert message in text
     assert "\n" not in text
     assert len(text) < 400
-    assert not recwarn.list
+    # Python may close what earlier tests have left open
+    assert not [warning for warning in recwarn if not issubclass(warning.category, ResourceWarning)]
 
 
 @pytest.mark.parametrize(
@@ -289,7 +290,8 @@ def test_gradients_that_no_scanner_has(tmp_path, recwarn, scheme, message):
     with pytest.raises(InputError, match=r"a\.mif: .*") as caught:
         load_dwi(path)
     assert message in str(caught.value)
-    assert not recwarn.list
+    # Python may close what earlier tests have left open
+    assert not [warning for warning in recwarn if not issubclass(warning.category, ResourceWarning)]
 
 
 @pytest.mark.parametrize("suffix", ["mif", "mif.gz"])

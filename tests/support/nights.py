@@ -195,8 +195,8 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_counts_do_not_depend_on_chunks_threads_and_devices": ("None",),
     },
     "tracking/selection/many_regions": {
-        "test_many_regions_keep_what_filtering_afterwards_would": ("ptt-57", "prob-28"),
-        "test_streamlines_stop_once_many_regions_are_visited": ("ptt",),
+        "test_many_regions_keep_what_filtering_afterwards_would": ("prob-28",),
+        "test_streamlines_stop_once_many_regions_are_visited": ("prob",),
         "test_voxels_that_are_taken_together_are_certain_of_all_their_points": ("0.9", "0.3"),
     },
     "tracking/selection/regions": {
@@ -216,7 +216,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/stopping/tissues": {"test_a_run_without_a_series_warns": ("act",)},
     "tracking/tables/rows": {
         "test_rows_that_no_step_reads_and_chunks_and_threads_change_nothing": (
-            "*prob*act*", "*ptt*", "*ifod2*", "*det*",
+            "*prob*act*", "*ptt*", "*ifod2*",
         ),
     },
     "tracking/weights/odd_weights": {"test_sums_scale_with_the_weights": ("-96", "60")},

@@ -98,6 +98,7 @@ def test_particles_and_many_regions(tracked, head, spots, tmp_path):
     assert digest(few) == digest(tracked(**rules, include=[*[spots[0]] * MOST_INCLUDES, spots[1], spots[1]]))
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
 def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid, tmp_path):
     """Kernels have at most 64 arguments there."""
