@@ -18,7 +18,7 @@ from ..faults import refuse_fork, understood
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 PIECE_BYTES = 1 << 25  # that are copied to the device at a time, while the host lays out the next ones
-IDLE_BYTES = 1 << 28  # of buffers on the host that are kept for later copies
+IDLE_BYTES = 1 << 30  # of buffers on the host that are kept for later copies: to free one waits for the device
 
 
 class Functions(dict[str, Callable[..., int]]):
@@ -88,7 +88,7 @@ Launch = Callable[[Buffer, int, Arguments], None]
 
 
 class Memory(Generic[Mark]):
-    """A device and its memory. Threads call the methods one at a time, in a :meth:`turn`.
+    """A device and its memory. Threads call the methods one at a time, in a :meth:`turn`, all but :meth:`put`.
 
     A subclass says how memory is allocated and destroyed, copies, loads kernels, and makes marks.
 
@@ -136,12 +136,17 @@ class Memory(Generic[Mark]):
         raise NotImplementedError
 
     def put(self, target: Buffer[Mark], address: int, size: int) -> None:
-        """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again."""
+        """Let the device copy bytes of the host to the start of a buffer; their memory may then be used again.
+
+        It takes a :meth:`turn` by itself, twice for each piece: other threads go on while the host copies.
+        """
         for start in range(0, size, PIECE_BYTES):
             length = min(size - start, PIECE_BYTES)
-            copy = self.copy_buffer(length)
+            with self.turn():
+                copy = self.copy_buffer(length)
             c.memmove(copy.mapped, address + start, length)
-            self.give_back(copy, self._send(copy, target, start, length))
+            with self.turn():
+                self.give_back(copy, self._send(copy, target, start, length))
 
     def _send(self, source: Buffer[Mark], target: Buffer[Mark], start: int, size: int) -> Mark:
         """Let the device copy bytes of a buffer of the host to another one, from ``start`` on; return the mark of that."""

@@ -135,8 +135,7 @@ class DrivenProgram(GpuProgram[Array]):
         held = np.ascontiguousarray(values, f"float{self.bits}" if values.dtype.kind == "f" else np.int32)
         if not held.nbytes:
             return array
-        with self._gpu.turn():
-            self._gpu.put(array.buffer, held.ctypes.data, held.nbytes)
+        self._gpu.put(array.buffer, held.ctypes.data, held.nbytes)
         return array
 
     def host(self, array: Array, count: int) -> np.ndarray:

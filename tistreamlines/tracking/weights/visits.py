@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from threading import Lock
+from queue import SimpleQueue
+from typing import Any
 
 import numpy as np
 
 from ...aliases import Array
 from ...backends import open_program
-from ...backends.program import on_device
+from ...backends.program import Program, on_device
 from ...devices import Device
 from ...errors import InputError
-from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, VisitSlots, visit_fixels
+from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, visit_fixels
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
-from ...linker.records import INTS, Arguments, spread
+from ...linker.records import INTS, REALS, Arguments, spread
 from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
@@ -32,6 +34,7 @@ ROUNDED = 1e-3  # part of a step by which files round it
 MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
 USUAL_PARTS = 50  # for which a lane has room at first
 TOGETHER, ON_GPU = 2**20, 2**24  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
+ROOMS = 2  # of a GPU, which receives the points of a launch while it finds the visits of another
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
 
@@ -126,6 +129,36 @@ def blend(ratio: int) -> Array:
     return rows.astype(np.float32).ravel()
 
 
+class _Room:
+    """Memory for the points and the visits of a launch; a GPU uses it again, since to free some waits for all kernels."""
+
+    def __init__(self, program: Program, device: Device) -> None:
+        self._program, self._on_host = program, device.on_host
+        self._arrays: dict[str, tuple[int, Any]] = {}
+
+    def fill(self, values: Mapping[str, Array]) -> Arguments:
+        """Return arguments that hold these values."""
+        program = self._program
+        if self._on_host:
+            return on_device(program, values)
+        kinds = {name: REALS if value.dtype.kind == "f" else INTS for name, value in values.items()}
+        arrays = {name: self._array(name, value.size, kinds[name]) for name, value in values.items()}
+        return {name: program.upload(array, values[name]) for name, array in arrays.items()}
+
+    def empty(self, sizes: Mapping[str, int]) -> Arguments:
+        """Return arguments of so many whole numbers, for a kernel to fill."""
+        return {name: self._array(name, size, INTS) for name, size in sizes.items()}
+
+    def _array(self, name: str, size: int, kind: str) -> object:
+        """Return the array of a name, or a greater one in its place."""
+        if self._on_host:
+            return self._program.empty(size, kind)
+        if self._arrays.get(name, (0, None))[0] < size:
+            self._arrays.pop(name, None)
+            self._arrays[name] = size + size // 4, self._program.empty(size + size // 4, kind)
+        return self._arrays[name][1]
+
+
 class Visitor:
     """Finds the visits of streamlines.
 
@@ -150,11 +183,13 @@ class Visitor:
         self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         self._together = TOGETHER if device.on_host else ON_GPU
-        self._turn = Lock()
         grid, sizes = table.record()
         self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
+        self._rooms: SimpleQueue[_Room] = SimpleQueue()
+        for _ in range(1 if device.on_host else ROOMS):
+            self._rooms.put(_Room(self._program, device))
 
     def parts(self, batch: Batch) -> list[VisitList]:
         """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out.
@@ -166,40 +201,45 @@ class Visitor:
         return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
     def _part(self, batch: Batch, first: int, last: int) -> VisitList:
-        """Return those of some streamlines, which are sorted by their numbers of points."""
+        """Return those of some streamlines, which are sorted by their numbers of points: those of most come first.
+
+        A device thus ends with short ones, which its threads share evenly.
+        """
         points, offsets = without_repeats(batch, first, last)
         lengths = np.diff(offsets)
         order = np.argsort(lengths, kind="stable")
-        order = order[np.searchsorted(lengths[order], 1) :]
+        order = order[np.searchsorted(lengths[order], 1) :][::-1]
         teams = -(-len(order) // LANES)
         counts = np.zeros(teams * LANES, np.int32)
         counts[: len(order)] = lengths[order]
         starts = np.zeros(teams * LANES, np.int32)
         starts[: len(order)] = offsets[order]
-        paths: Arguments = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
+        paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
-        with self._turn:
-            arguments = self._values | on_device(self._program, paths)
+        room = self._rooms.get()
+        try:
+            arguments = self._values | room.fill(paths)
             while True:
-                begin, words, visited = self._visit(depth, arguments)
+                begin, words, visited = self._visit(depth, room, arguments)
                 most = visited.reshape(teams, LANES).max(axis=1)
                 if (most <= depth).all():
                     break
                 depth = np.maximum(depth, most)
-            del arguments  # whose memory the next thread needs
+            del arguments  # whose memory the next thread needs on the host
+        finally:
+            self._rooms.put(room)
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trim(lanes, begin, words, visited.reshape(teams, LANES), most)
 
-    def _visit(self, depth: Array, arguments: Arguments) -> tuple[Array, Array, Array]:
+    def _visit(self, depth: Array, room: _Room, arguments: Arguments) -> tuple[Array, Array, Array]:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
         program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
         total = int(LANES * (depth + 1).sum())
-        slots = VisitSlots(
-            begin=program.array(begin.astype(np.int32)), depth=program.array(depth.astype(np.int32)),
-            words=program.empty(total, INTS), visited=program.empty(LANES * len(depth), INTS),
-        )
-        program.run(visit_fixels.__name__, len(depth), arguments | spread("slots", slots))
-        return begin, program.later(slots.words, total).wait(), program.host(slots.visited, LANES * len(depth))
+        places = {"slots_begin": begin.astype(np.int32), "slots_depth": depth.astype(np.int32)}
+        slots = room.fill(places) | room.empty({"slots_words": total, "slots_visited": LANES * len(depth)})
+        program.run(visit_fixels.__name__, len(depth), arguments | slots)
+        words = program.later(slots["slots_words"], total)
+        return begin, words.wait(), program.host(slots["slots_visited"], LANES * len(depth))
 
 
 def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
