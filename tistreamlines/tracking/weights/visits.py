@@ -130,7 +130,7 @@ def blend(ratio: int) -> Array:
 
 
 class _Room:
-    """Memory for the points and the visits of a launch; a GPU uses it again, since to free some waits for all kernels."""
+    """Memory for the points and visits of a launch; a GPU uses it again, since to free some waits for all kernels."""
 
     def __init__(self, program: Program, device: Device) -> None:
         self._program, self._on_host = program, device.on_host
