@@ -67,6 +67,7 @@ class Sift2Weights(WeightProduct):
         self._parts: list[VisitList] = []
         workers = thread_count(threads)
         self._backlog, self._count = Backlog("visits", workers, max(1, workers - 1), self._parts.extend), 0
+        self._gathered: list[Batch] = []  # batches that do not make a launch yet
         self.value: Weights | None = None
 
     def follow(self, followed: object, progress: Callable[[float], object] = lambda _: None) -> None:
@@ -87,17 +88,27 @@ class Sift2Weights(WeightProduct):
         self.doubts += tuple(notes)
 
     def add(self, batch: Batch) -> None:
-        """Find the visits of the streamlines of a batch, in another thread; wait if several batches wait for that."""
-        self._backlog.submit(self._find_visits, batch, self._count)
-        self._count += len(batch)
+        """Find the visits of streamlines in another thread, once there are enough; wait if many wait for that."""
+        self._gathered.append(batch)
+        if sum(len(gathered.points) for gathered in self._gathered) >= self._visitor.together:
+            self._hand_over()
 
-    def _find_visits(self, batch: Batch, first: int) -> list[VisitList]:
-        """Return the visits of the streamlines of a batch, in memory or in a file."""
+    def _hand_over(self) -> None:
+        """Have a thread find the visits of the batches that were gathered."""
+        batches, self._gathered = self._gathered, []
+        self._backlog.submit(self._find_visits, batches, self._count)
+        self._count += sum(map(len, batches))
+
+    def _find_visits(self, batches: list[Batch], first: int) -> list[VisitList]:
+        """Return the visits of the streamlines of some batches, in memory or in a file."""
+        batch = batches[0] if len(batches) == 1 else Batch.concatenate(batches)
         return [self._memory.keep(part.renumber(first)) for part in self._visitor.parts(batch)]
 
     @cached_property
     def _known_weights(self) -> Weights:
         """Weights of the streamlines that have come."""
+        if self._gathered:
+            self._hand_over()
         self._backlog.wait()
         del self._visitor  # whose memory is not needed any more
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())

@@ -33,7 +33,7 @@ LONGEST = 128  # voxels that a step may be long: time and memory grow with the s
 ROUNDED = 1e-3  # part of a step by which files round it
 MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
 USUAL_PARTS = 50  # for which a lane has room at first
-TOGETHER, ON_GPU = 2**20, 2**24  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
+TOGETHER, ON_GPU = 2**20, 2**23  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
 ROOMS = 2  # of a GPU, which receives the points of a launch while it finds the visits of another
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
@@ -173,6 +173,10 @@ class Visitor:
         Where visits are found. They are the same everywhere.
     threads : int, optional
         CPU threads; by default all cores.
+
+    Attributes
+    ----------
+    together : points for which a launch of kernels pays.
     """
 
     def __init__(self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None) -> None:
@@ -182,7 +186,7 @@ class Visitor:
                              "check the voxel sizes in their header")
         self._ratio = max(1, math.ceil(min(step_mm / (FINE * side), MOST_PARTS) * (1 - ROUNDED)))
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
-        self._together = TOGETHER if device.on_host else ON_GPU
+        self.together = TOGETHER if device.on_host else ON_GPU
         grid, sizes = table.record()
         self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
@@ -196,7 +200,8 @@ class Visitor:
 
         Several threads may do so at once; they take turns with the device.
         """
-        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // self._together, append=-1)) + 1
+        share = max(self.together, len(batch.points) / max(1, round(len(batch.points) / self.together)))
+        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // math.ceil(share), append=-1)) + 1
         begins = [0, *cuts.tolist()]
         return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
