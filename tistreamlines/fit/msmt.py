@@ -6,6 +6,7 @@ It solves the problem of MRtrix3's ``dwi2fod msmt_csd``: least squares in which 
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from ..aliases import Array, GradientTable
 from ..backends import open_program
 from ..backends.program import Program, on_device
 from ..devices import CPU, Device, choose_wide
-from ..errors import InputError
+from ..errors import DeviceMemoryError, InputError
 from ..linker.host_arrays import flattened, padded
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
@@ -31,7 +32,9 @@ from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
 NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
-BATCH, GPU_BATCH = 1 << 14, 1 << 18  # voxels between two reports of progress, multiples of a team's
+BATCH, FEWEST, MOST = 1 << 14, 1 << 14, 1 << 20  # voxels of a batch on the host, and on a GPU
+FIRST = 1 << 16, 1 << 17  # voxels of the first two batches on a GPU
+SECONDS = 3.0  # that a later batch may take there: each ends with some threads that wait for the last voxels
 IN_WORK = 2  # batches of which one is fitted while another is copied
 
 __all__ = ["TissueFit", "fit_msmt"]
@@ -163,22 +166,25 @@ def fit_msmt(
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
-    together = min(GPU_BATCH if device.on_gpu else BATCH, max(len(voxels), 1))
-    batch = _Batch(program, problem, sizes, together, _turns(device))
+    batch = _batch(program, problem, sizes, device, len(voxels))
     waiting: deque[tuple[Array, Transfer]] = deque()
+    pace = _Pace(batch.voxels)
 
     def take() -> None:
         rows, fit = waiting.popleft()
         fitted, errors, ends = fit.wait()
+        pace.note(len(rows))
 
         def copy(part: slice) -> None:
             out[rows[part]], residual[rows[part]], failed[rows[part]] = fitted[part], errors[part], ends[part]
 
         in_parts(copy, len(rows), threads)
 
-    for first in range(0, len(voxels), together):
+    first = 0
+    while first < len(voxels):
         progress(first / len(voxels))
-        rows = voxels[first : first + together]
+        rows = voxels[first : first + (pace.next() if device.on_gpu else BATCH)]
+        first += len(rows)
         waiting.append((rows, batch.fit(signals_of(series, rows, problem.volumes, threads))))
         if len(waiting) == IN_WORK:
             take()
@@ -199,6 +205,41 @@ def _turns(device: Device) -> int:
     return kernels.RUN if device.on_host else 4 if device.on_gpu else 1
 
 
+class _Pace:
+    """How many voxels a GPU takes at a time: what it fits in :data:`SECONDS` by the pace of the last batch.
+
+    Parameters
+    ----------
+    most : voxels for which there is memory.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most, self._sizes, self._last = most, deque(FIRST), time.perf_counter()
+
+    def next(self) -> int:
+        """Return the voxels of the next batch."""
+        return min(self._sizes.popleft() if len(self._sizes) > 1 else self._sizes[0], self._most)
+
+    def note(self, count: int) -> None:
+        """Take into account that a batch of so many voxels has come."""
+        now = time.perf_counter()
+        seconds, self._last = now - self._last, now
+        if len(self._sizes) == 1:
+            self._sizes[0] = max(int(count * SECONDS / seconds), FEWEST)
+
+
+def _batch(program: Program, problem: TissueProblem, sizes: ConeSizes, device: Device, count: int) -> _Batch:
+    """Return memory for as many of so many voxels as the device has room for."""
+    most = min(MOST if device.on_gpu else BATCH, max(count, 1))
+    while True:
+        try:
+            return _Batch(program, problem, sizes, most, _turns(device))
+        except DeviceMemoryError:
+            if most <= FEWEST:
+                raise
+            most //= 4
+
+
 class _Batch:
     """Memory of a program for some voxels, and the tables of all.
 
@@ -212,7 +253,7 @@ class _Batch:
     """
 
     def __init__(self, program: Program, problem: TissueProblem, sizes: ConeSizes, voxels: int, turns: int) -> None:
-        self._program, self._sizes, self._turns = program, sizes, turns
+        self._program, self._sizes, self._turns, self.voxels = program, sizes, turns, voxels
         normals = problem.half_spaces
         cone = kernels.Cone(
             projection=_table(problem.projection, sizes.size, sizes.signals), normals=_table(normals, sizes.size),
