@@ -85,9 +85,9 @@ def test_a_step_that_is_far_too_long_takes_no_room(monkeypatch):
     """The curves are the same, and lanes have room for the visits that there are."""
     table, lines, room = fixel_table(), curves(40), []
 
-    def visit(self, depth, arguments, run=Visitor._visit):
+    def visit(self, depth, *others, run=Visitor._visit):
         room.append(depth)
-        return run(self, depth, arguments)
+        return run(self, depth, *others)
 
     monkeypatch.setattr(Visitor, "_visit", visit)
     longest = 100 * float(table.space.voxel_sizes.min())
