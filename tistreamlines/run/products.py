@@ -97,26 +97,31 @@ class Products:
 
     def write(self, *, force: bool) -> None:
         """Write all files, or none that is new."""
-        self._weigh()
+        weights = self._streamline_weights()
+
+        def write(product: ProductFile) -> None:
+            if weights is not None:
+                product.take_weights(weights)
+            product.write(force=force)
+
         # those of several products at the same time
         with all_or_none(self.files), ThreadPoolExecutor(max(1, len(self._products))) as pool:
-            for written in [pool.submit(product.write, force=force) for product in self._products.values()]:
+            for written in [pool.submit(write, product) for product in self._products.values()]:
                 written.result()
 
     def per_streamline(self) -> dict[str, Array]:
         """Return what products tell of each streamline when all have come, (n,), by name."""
         return {"weights": self._weighing()[0].weights()} if self.weighs else {}
 
-    def _weigh(self) -> None:
-        """Hand the weights of the streamlines to the products that wait for them."""
+    def _streamline_weights(self) -> Array | None:
+        """Return the weights of the streamlines, (n,), if products wait for them."""
         if self._weights is None:
-            return
+            return None
         weights = self._weighing()[0].weights() if self._loaded is None else self._loaded
         count = self._count
         if len(weights) != count:
             raise InputError(f"{self._weights}: has {len(weights):,} weights, but there are {count:,} streamlines")
-        for product in self._products.values():
-            product.take_weights(weights)
+        return weights
 
     @property
     def details(self) -> Json:

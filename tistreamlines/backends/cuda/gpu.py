@@ -118,8 +118,7 @@ class Gpu(Memory[Mark]):
         launched = self._marked(self.stream)
         self.call("cuStreamWaitEvent", self._back, launched.event, 0)
         self.call("cuMemcpyDtoHAsync_v2", target.mapped, source.address, size, self._back)
-        target.used = mark = self._marked(self._back)
-        return mark
+        return self._marked(self._back)
 
     # --------------------------------------------------------------------------------------------------------------- marks
     def _marked(self, stream: int) -> Mark:

@@ -218,7 +218,8 @@ class Memory(Generic[Mark]):
     def copy_buffer(self, size: int) -> Buffer:
         """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
         while self.returned:
-            self.give_back(self.returned.popleft(), None)
+            returned = self.returned.popleft()
+            self.give_back(returned, returned.used)
         fitting = [buffer for buffer in self._copies if buffer.size >= size and self.is_done(buffer.used)]
         if fitting:
             best = min(fitting, key=lambda buffer: buffer.size)

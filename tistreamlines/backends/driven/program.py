@@ -149,7 +149,7 @@ class DrivenProgram(GpuProgram[Array]):
         gpu = self._gpu
         with gpu.turn():
             copy = gpu.copy_buffer(4 * count)
-            mark = gpu.fetch(array.buffer, copy, 4 * count)
+            copy.used = mark = gpu.fetch(array.buffer, copy, 4 * count)
 
         def wait() -> np.ndarray:
             unasked.detach()
@@ -164,12 +164,12 @@ class DrivenProgram(GpuProgram[Array]):
         """Return memory of the host that the device can write to; see :meth:`..program.Program.words`."""
         gpu = self._gpu
         with gpu.turn():
-            buffer = gpu.buffer(4 * size, host=True)
+            buffer = gpu.copy_buffer(4 * size)
         self._words[buffer.mapped] = buffer
 
         def forget() -> None:
             del self._words[buffer.mapped]
-            gpu.forget(buffer)
+            gpu.returned.append(buffer)
 
         return _array_in(buffer, size, forget)
 
@@ -177,7 +177,7 @@ class DrivenProgram(GpuProgram[Array]):
         gpu, words = self._gpu, self._words.get(out.ctypes.data)
         if words is not None:
             with gpu.turn():
-                mark = gpu.fetch(array.buffer, words, out.nbytes)
+                words.used = mark = gpu.fetch(array.buffer, words, out.nbytes)
             return lambda: gpu.wait(mark)
         coming = self.later(array, len(out))
 

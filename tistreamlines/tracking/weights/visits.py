@@ -140,7 +140,7 @@ class _Room:
         """Return arguments that hold these values."""
         program = self._program
         if self._on_host:
-            return on_device(program, values)
+            return on_device(program, dict(values))
         kinds = {name: REALS if value.dtype.kind == "f" else INTS for name, value in values.items()}
         arrays = {name: self._array(name, value.size, kinds[name]) for name, value in values.items()}
         return {name: program.upload(array, values[name]) for name, array in arrays.items()}

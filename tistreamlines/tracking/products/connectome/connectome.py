@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -12,6 +13,7 @@ import numpy as np
 
 from ....aliases import Array
 from ....backends.program import Program
+from ....devices.threads import thread_pool
 from ....errors import ParameterError
 from ....io.tables import path_beside
 from ....io.trx import member_names
@@ -33,7 +35,7 @@ from .matrix import (
     written,
 )
 from .on_device import DeviceConnectomes
-from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
+from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation, nodes_of
 
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
@@ -172,11 +174,14 @@ class Connectomes(ProductFile):
 
     def _add(self, batch: Batch) -> _StreamlineData:
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
-        nodes = [edges.parcellation.of_batch(batch) for edges in self._edges]
+        nodes = self._nodes_of(batch)
         joined = _StreamlineData(nodes, lengths, batch.seed_number, samples)
         if not self._weighted:
             self._sum(joined, samples)
         return joined
+
+    def _nodes_of(self, batch: Batch) -> list[Array]:
+        return nodes_of([edges.parcellation for edges in self._edges], batch)
 
     def _sum(self, joined: _StreamlineData, samples: Array | None) -> None:
         for edges, nodes in zip(self._edges, joined.nodes, strict=True):
@@ -192,24 +197,23 @@ class Connectomes(ProductFile):
     def take_weights(self, weights: Array) -> None:
         """Sum the streamlines that have come, weighted, (n,)."""
         self._backlog.wait()
-        most = np.zeros(3 + len(self._sampled.units))
-        for joined in self._held:
-            most = np.maximum(most, np.abs(weighted_columns(joined.lengths, joined.samples)).max(axis=0, initial=0))
-        units = np.array([weight_unit(weights, greatest) for greatest in most])
+        pool, held = thread_pool("connectome", self._threads), self._held
+        greatest = np.zeros(3 + len(self._sampled.units))
+        for most in pool.map(_StreamlineData.greatest, held):
+            greatest = np.maximum(greatest, most)
+        units = np.array([weight_unit(weights, most) for most in greatest])
         self._units = [*units[:3], *units[3:] * self._sampled.units]
-        first = 0
-        for joined in self._held:
-            unit = weights[first : first + len(joined.lengths), None] * units
+
+        def add(joined: _StreamlineData, last: int) -> None:
+            unit = weights[last - len(joined.lengths) : last, None] * units
             self._sum(joined, np.rint(unit * weighted_columns(joined.lengths, joined.samples)).astype(np.int64))
-            first += len(unit)
+
+        deque(pool.map(add, held, np.cumsum([len(joined.lengths) for joined in held]).tolist()), maxlen=0)
         self._held = []
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
-        return tuple(
-            Groups(names, edges.parcellation.of_batch(batch))
-            for names, edges in zip(self._group_names, self._edges, strict=True)
-        )
+        return tuple(map(Groups, self._group_names, self._nodes_of(batch)))
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
@@ -243,6 +247,10 @@ class _StreamlineData:
     lengths: Array
     numbers: Array
     samples: Array | None
+
+    def greatest(self) -> Array:
+        """Return the greatest size of what is summed of weighted streamlines, but for the weight, (3 + maps,)."""
+        return np.abs(weighted_columns(self.lengths, self.samples)).max(axis=0, initial=0)
 
 
 def group_names(parcels: Sequence[Edges]) -> list[tuple[str, ...]]:

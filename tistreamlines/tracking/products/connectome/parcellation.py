@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -85,18 +86,13 @@ class Parcellation:
     def of_words(self, words: Array) -> Array:
         """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0.
 
-        With ``shares``, this is the number of a distribution, here and in :meth:`of_batch`.
+        With ``shares``, this is the number of a distribution, here and in :func:`nodes_of`.
         """
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
         return self._run(kernel, len(words), {"ends": words.ravel(), "width": words.shape[1]})
 
-    def of_batch(self, batch: Batch) -> Array:
-        """Return the node of each end of the streamlines of a batch, (n, 2); 0 for none."""
-        if self.rule != REVERSE:  # which looks at other points than the ends
-            full, nodes = np.flatnonzero(batch.lengths), np.zeros((len(batch), 2), np.int32)
-            ends = batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)]
-            nodes[full] = self.of_words(ends.view(np.int32).reshape(-1, 6))
-            return nodes
+    def along(self, batch: Batch) -> Array:
+        """Return the first node that is met from each end of the streamlines of a batch, (n, 2); 0 for none."""
         steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
         return self._run("node_along", len(batch), {
             "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32),
@@ -109,6 +105,20 @@ class Parcellation:
         program = program_of(nearest_node, node_at_end, node_along, bits=64)
         program.run(kernel, 2 * count, self._values | values | {"nodes": nodes})
         return nodes.reshape(-1, 2)
+
+
+def nodes_of(parcellations: Sequence[Parcellation], batch: Batch) -> list[Array]:
+    """Return the node of each end of the streamlines of a batch, (n, 2), in each parcellation; 0 for none."""
+    full = np.flatnonzero(batch.lengths)
+    points = batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)]
+    words, nodes = points.view(np.int32).reshape(-1, 6), []
+    for parcellation in parcellations:
+        if parcellation.rule == REVERSE:  # which looks at other points than the ends
+            nodes.append(parcellation.along(batch))
+        else:
+            nodes.append(np.zeros((len(batch), 2), np.int32))
+            nodes[-1][full] = parcellation.of_words(words)
+    return nodes
 
 
 def is_soft(opened: OpenImage) -> bool:
