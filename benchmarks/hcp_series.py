@@ -19,12 +19,14 @@ import subprocess
 import sys
 import time
 import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nibabel as nib
 import numpy as np
 from records import write_record
 
+from tistreamlines.devices import usable_cores
 from tistreamlines.phantom.phantom import Head, affine_of
 from tistreamlines.phantom.shells import S0, SHELLS, Tissues, spread_shells
 
@@ -39,7 +41,7 @@ def write_series(folder: Path, shape: tuple[int, int, int]) -> None:
     """Write the series volume by volume, its gradients and its mask."""
     folder.mkdir(parents=True, exist_ok=True)
     head, (bvals, bvecs), affine = Head.of(shape), spread_shells(SHELLS, seed=1), affine_of(shape, SIDE_MM / shape[0])
-    tissues, noise, rng = Tissues.of(head), S0["wm"] / SNR, np.random.default_rng(1)
+    tissues, noise = Tissues.of(head), np.float32(S0["wm"] / SNR)
     header = nib.Nifti1Header()
     header.set_data_dtype(np.uint16)
     header.set_data_shape((*shape, len(bvals)))
@@ -47,14 +49,17 @@ def write_series(folder: Path, shape: tuple[int, int, int]) -> None:
     header.set_xyzt_units("mm", "sec")
     header["vox_offset"], header["magic"] = 352, b"n+1"
     header["pixdim"][1:4] = SIDE_MM / shape[0]
-    with (folder / "partial.nii").open("wb") as file:
+
+    def volume(number: int) -> bytes:
+        signal, rng = np.zeros(shape, np.float32), np.random.default_rng((1, number))
+        signal[head.mask] = tissues.signals(bvals[number : number + 1], bvecs[number : number + 1])[:, 0]
+        parts = [rng.standard_normal(signal.shape, np.float32) * noise for _ in range(2)]
+        magnitude = np.hypot(signal + parts[0], parts[1]) * head.mask
+        return magnitude.round().clip(0, (1 << LONGEST) - 1).astype("<u2").tobytes(order="F")
+
+    with (folder / "partial.nii").open("wb") as file, ThreadPoolExecutor(usable_cores()) as pool:
         file.write(header.binaryblock.ljust(352, b"\0"))
-        for volume in range(len(bvals)):
-            signal = np.zeros(shape, np.float32)
-            signal[head.mask] = tissues.signals(bvals[volume : volume + 1], bvecs[volume : volume + 1])[:, 0]
-            parts = [rng.standard_normal(signal.shape, np.float32) * np.float32(noise) for _ in range(2)]
-            magnitude = np.hypot(signal + parts[0], parts[1]) * head.mask
-            file.write(magnitude.round().clip(0, (1 << LONGEST) - 1).astype("<u2").tobytes(order="F"))
+        file.writelines(pool.map(volume, range(len(bvals))))
     np.savetxt(folder / "dwi.bval", bvals[None], "%g")
     np.savetxt(folder / "dwi.bvec", bvecs.T, "%.8f")
     nib.save(nib.Nifti1Image(head.mask.astype(np.uint8), affine), folder / "mask.nii.gz")
