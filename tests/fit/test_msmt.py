@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from dataclasses import replace
+from types import SimpleNamespace
 
 import nibabel as nib
 import numpy as np
@@ -13,6 +14,8 @@ from scipy.optimize import nnls
 
 from tistreamlines.devices import choose
 from tistreamlines.errors import DeviceError, InputError
+from tistreamlines.fit import msmt as module
+from tistreamlines.fit import msmt_kernels as kernels
 from tistreamlines.fit.amp_response import default_orders
 from tistreamlines.fit.msmt import fit_msmt
 from tistreamlines.fit.shells import stray_volumes
@@ -237,3 +240,17 @@ def test_a_software_device_gives_the_same_bits(phantom, gtab, orders):
     here = fit_msmt(phantom.data, gtab, mask, RESPONSES, orders)
     np.testing.assert_array_equal(stacked(there, mask), stacked(here, mask))
     assert not there.failed.any()
+
+
+@pytest.mark.parametrize("seconds", [1e-4, 0.37, 100])
+def test_batches_of_a_gpu_have_whole_runs(monkeypatch, seconds):
+    """A voxel's fit begins from that of the one before it in its run, so other runs could end at other bits."""
+    now = iter(np.arange(9) * seconds)
+    monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(now)))
+    pace = module._Pace(module.MOST)
+    sizes = [pace.next()]
+    for number in range(6):  # a batch is handed over before the one before it has come
+        sizes.append(pace.next())
+        pace.note(sizes[number])
+    assert tuple(sizes[:2]) == module.FIRST
+    assert all(0 < size <= module.MOST and size % kernels.RUN == 0 for size in sizes)

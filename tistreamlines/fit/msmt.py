@@ -32,7 +32,7 @@ from .shells import stray_volumes
 from .tissues import TissueProblem, tissue_shells
 
 NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
-BATCH, FEWEST, MOST = 1 << 14, 1 << 14, 1 << 20  # voxels of a batch on the host, and on a GPU
+BATCH, FEWEST, MOST = 1 << 14, 1 << 14, 1 << 20  # voxels of a batch on the host, and on a GPU: multiples of a run's
 FIRST = 1 << 16, 1 << 17  # voxels of the first two batches on a GPU
 SECONDS = 3.0  # that a later batch may take there: each ends with some threads that wait for the last voxels
 IN_WORK = 2  # batches of which one is fitted while another is copied
@@ -225,7 +225,8 @@ class _Pace:
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
         if len(self._sizes) == 1:
-            self._sizes[0] = max(int(count * SECONDS / seconds), FEWEST)
+            # runs of other voxels would begin elsewhere, and could end at other bits
+            self._sizes[0] = max(int(count * SECONDS / seconds) // FEWEST, 1) * FEWEST
 
 
 def _batch(program: Program, problem: TissueProblem, sizes: ConeSizes, device: Device, count: int) -> _Batch:
@@ -237,7 +238,7 @@ def _batch(program: Program, problem: TissueProblem, sizes: ConeSizes, device: D
         except DeviceMemoryError:
             if most <= FEWEST:
                 raise
-            most //= 4
+            most = max(most // 4 // FEWEST, 1) * FEWEST
 
 
 class _Batch:

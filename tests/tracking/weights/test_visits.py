@@ -97,6 +97,15 @@ def test_a_step_that_is_far_too_long_takes_no_room(monkeypatch):
     assert max(depth.max() for depth in room) < 60 * 10
 
 
+def test_several_batches_are_as_one():
+    table, lines = fixel_table(), curves(100, seed=3)
+    visitor = Visitor(table, STEP, choose("cpu"))
+    expected = lengths_of(visitor.parts(lines), 100, table.count)
+    for cuts in ([0, 30, 31, 100], [0, 99, 100]):  # memory of the first ones serves the second ones, too
+        parts = visitor.parts(*(lines[a:b] for a, b in pairwise(cuts)))
+        np.testing.assert_array_equal(lengths_of(parts, 100, table.count), expected)
+
+
 def test_visits_do_not_depend_on_room_or_on_how_many_are_found_at_a_time(monkeypatch):
     table, lines = fixel_table(), curves(100, seed=3)
     whole = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), 100, table.count)

@@ -156,7 +156,7 @@ class DrivenProgram(GpuProgram[Array]):
             gpu.wait(mark)
             return _array_in(copy, count, lambda: gpu.returned.append(copy))
 
-        unasked = finalize(wait, gpu.forget, copy)  # in case nobody asks for it
+        unasked = finalize(wait, gpu.returned.append, copy)  # in case nobody asks for it
         unasked.atexit = False
         return Transfer(wait, lambda: gpu.is_done(mark))
 

@@ -101,8 +101,7 @@ class Sift2Weights(WeightProduct):
 
     def _find_visits(self, batches: list[Batch], first: int) -> list[VisitList]:
         """Return the visits of the streamlines of some batches, in memory or in a file."""
-        batch = batches[0] if len(batches) == 1 else Batch.concatenate(batches)
-        return [self._memory.keep(part.renumber(first)) for part in self._visitor.parts(batch)]
+        return [self._memory.keep(part.renumber(first)) for part in self._visitor.parts(*batches)]
 
     @cached_property
     def _known_weights(self) -> Weights:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from queue import SimpleQueue
-from typing import Any
+from threading import local
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -129,6 +130,13 @@ def blend(ratio: int) -> Array:
     return rows.astype(np.float32).ravel()
 
 
+class _Lines(NamedTuple):
+    """Points of streamlines, (n, 3) RASmm, and their offsets, as a batch has them."""
+
+    points: Array
+    offsets: Array
+
+
 class _Room:
     """Memory for the points and visits of a launch; a GPU uses it again, since to free some waits for all kernels."""
 
@@ -191,21 +199,32 @@ class Visitor:
         self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
+        self._memory = local()
         self._rooms: SimpleQueue[_Room] = SimpleQueue()
         for _ in range(1 if device.on_host else ROOMS):
             self._rooms.put(_Room(self._program, device))
 
-    def parts(self, batch: Batch) -> list[VisitList]:
-        """Return the visits of the streamlines of a batch, numbered from 0 on; some without points are left out.
+    def parts(self, *batches: Batch) -> list[VisitList]:
+        """Return the visits of the streamlines of batches, numbered from 0 on; some without points are left out.
 
         Several threads may do so at once; they take turns with the device.
         """
+        batch = batches[0] if len(batches) == 1 else self._join(batches)
         share = max(self.together, len(batch.points) / max(1, round(len(batch.points) / self.together)))
         cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // math.ceil(share), append=-1)) + 1
         begins = [0, *cuts.tolist()]
         return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
-    def _part(self, batch: Batch, first: int, last: int) -> VisitList:
+    def _join(self, batches: Sequence[Batch]) -> _Lines:
+        """Return the streamlines of batches in memory of this thread, since fresh memory costs more than the copies."""
+        offsets = np.cumsum(np.concatenate([[0], *(batch.lengths for batch in batches)]))
+        kept, count = getattr(self._memory, "points", None), int(offsets[-1])
+        if kept is None or len(kept) < count:
+            kept = self._memory.points = np.empty((count + count // 4, 3), np.float32)
+        points = np.concatenate([batch.points for batch in batches], out=kept[:count])
+        return _Lines(points, offsets)
+
+    def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
         """Return those of some streamlines, which are sorted by their numbers of points: those of most come first.
 
         A device thus ends with short ones, which its threads share evenly.
@@ -247,7 +266,7 @@ class Visitor:
         return begin, words.wait(), program.host(slots["slots_visited"], LANES * len(depth))
 
 
-def without_repeats(batch: Batch, first: int, last: int) -> tuple[Array, Array]:
+def without_repeats(batch: Batch | _Lines, first: int, last: int) -> tuple[Array, Array]:
     """Return points and offsets of some streamlines, without points that lie where the one before lies.
 
     A curve through such points would turn back and forth there.

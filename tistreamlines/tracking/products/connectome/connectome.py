@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +40,7 @@ from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation, node
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
+BLOCK = 1 << 18  # streamlines that are weighted at a time
 WAITING = 8  # batches that may wait to be added
 Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
 
@@ -197,7 +198,7 @@ class Connectomes(ProductFile):
     def take_weights(self, weights: Array) -> None:
         """Sum the streamlines that have come, weighted, (n,)."""
         self._backlog.wait()
-        pool, held = thread_pool("connectome", self._threads), self._held
+        pool, held = thread_pool("connectome", self._threads), list(joined_in_blocks(self._held))
         greatest = np.zeros(3 + len(self._sampled.units))
         for most in pool.map(_StreamlineData.greatest, held):
             greatest = np.maximum(greatest, most)
@@ -248,9 +249,24 @@ class _StreamlineData:
     numbers: Array
     samples: Array | None
 
+    @classmethod
+    def join(cls, parts: Sequence[_StreamlineData]) -> _StreamlineData:
+        """Return the streamlines of several ones."""
+        lengths, numbers = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "numbers"))
+        nodes = [np.concatenate(rows) for rows in zip(*(part.nodes for part in parts), strict=True)]
+        samples = [part.samples for part in parts if part.samples is not None]
+        return cls(nodes, lengths, numbers, np.concatenate(samples) if samples else None)
+
     def greatest(self) -> Array:
         """Return the greatest size of what is summed of weighted streamlines, but for the weight, (3 + maps,)."""
         return np.abs(weighted_columns(self.lengths, self.samples)).max(axis=0, initial=0)
+
+
+def joined_in_blocks(held: Sequence[_StreamlineData]) -> Iterator[_StreamlineData]:
+    """Join what is known of streamlines in their order; threads are slow with small arrays."""
+    blocks = np.cumsum([len(part.lengths) for part in held]) // BLOCK
+    begins = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(held)]
+    return (_StreamlineData.join(held[a:b]) for a, b in pairwise(begins) if b > a)
 
 
 def group_names(parcels: Sequence[Edges]) -> list[tuple[str, ...]]:
