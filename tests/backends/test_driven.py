@@ -112,22 +112,24 @@ def destroyed(device, monkeypatch):
     return freed
 
 
-def test_a_copy_that_nobody_asks_for_is_freed(device, program, destroyed, monkeypatch):
+def test_memory_of_a_copy_that_nobody_asks_for_is_used_again(device, program, monkeypatch):
     """As soon as it has come."""
     gpu, array = opened(device), program.empty(100_000, "ints")
     held, gpu._copies[:] = gpu._copies[:], []
+    gpu.returned.clear()
     later = program.later(array, 100_000)
-    with monkeypatch.context() as patch:
+    del later
+    gc.collect()
+    (copy,) = gpu.returned
+    with monkeypatch.context() as patch, gpu.turn():
         patch.setattr(gpu, "is_done", lambda _: False)
-        before = len(destroyed)
-        del later
-        gc.collect()
-        assert len(destroyed) == before
-        assert len(gpu._spent) >= 1
+        assert (other := gpu.copy_buffer(400_000)) is not copy
     program.sync()
-    program.empty(1, "ints")
-    assert len(destroyed) > before
-    gpu._copies[:] = held
+    with gpu.turn():
+        assert gpu.copy_buffer(400_000) is copy
+        for buffer in (copy, other):
+            gpu.give_back(buffer, None)
+    gpu._copies += held
 
 
 def test_arrays_that_are_let_go_are_freed_when_nothing_uses_them(device, program, destroyed):
