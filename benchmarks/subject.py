@@ -109,7 +109,7 @@ def main() -> None:
     command = [
         sys.executable, "-m", "tistreamlines", "track", folder / "dwi.nii", folder / "dwi.bval", folder / "dwi.bvec",
         "--mask", folder / "mask.nii.gz", "--preset", PRESET, "--act", folder / "5tt.nii.gz", "--arch", options.arch,
-        "--select", options.select, "--force", "--quiet", "-o", folder / "out.trx",
+        "--select", options.select, "--force", "-o", folder / "out.trx",
     ]
     for atlas in atlases:
         command += ["--connectome", atlas, folder / f"{atlas.name.removesuffix('.nii.gz')}.csv"]

@@ -123,7 +123,8 @@ def test_memory_of_a_copy_that_nobody_asks_for_is_used_again(device, program, mo
     (copy,) = gpu.returned
     with monkeypatch.context() as patch, gpu.turn():
         patch.setattr(gpu, "is_done", lambda _: False)
-        assert (other := gpu.copy_buffer(400_000)) is not copy
+        other = gpu.copy_buffer(400_000)
+        assert other is not copy
     program.sync()
     with gpu.turn():
         assert gpu.copy_buffer(400_000) is copy
