@@ -1,11 +1,11 @@
 """Time the whole of a subject: from a series of three shells and five tissues to streamlines, weights and matrices.
 
-    python benchmarks/subject.py FOLDER [--select 10M] [--atlases 4] [--arch cuda] [--repeat 1] [--json FILE] [-- ...]
+    python benchmarks/subject.py FOLDER [--select 10M] [--atlases 4] [--arch cuda] [--repeat 1] [--json FILE] [OPTIONS]
 
 FOLDER gets the series of ``hcp_series.py``, its tissues as ``5tt.nii.gz``, and parcellations of its grey matter into
 84, 200, 400 and 1,000 nodes and so on, each around points drawn at random. Files that are there stay as they are. The
-command is ``track --preset qsirecon-msmt-act``; options after ``--`` are added to it. The script prints its seconds,
-its stages, and the greatest memory of all its processes.
+command is ``track --preset qsirecon-msmt-act`` with all other OPTIONS. The script prints its seconds, its stages, and
+the greatest memory of all its processes.
 """
 
 from __future__ import annotations
@@ -102,8 +102,7 @@ def main() -> None:
     parser.add_argument("--arch", default="cuda")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--json", type=Path)
-    parser.add_argument("more", nargs="*", help="further options of track, after --")
-    options = parser.parse_args()
+    options, more = parser.parse_known_args()
     folder, rows = options.folder, []
     atlases = write_subject(folder, tuple(options.shape), options.atlases)
     command = [
@@ -114,7 +113,7 @@ def main() -> None:
     for atlas in atlases:
         command += ["--connectome", atlas, folder / f"{atlas.name.removesuffix('.nii.gz')}.csv"]
     for _ in range(options.repeat):
-        seconds, memory = timed([*map(str, command), *options.more])
+        seconds, memory = timed([*map(str, command), *more])
         result = json.loads((folder / "out.json").read_text())["result"]
         rows.append({"seconds": round(seconds, 2), "memory_gb": round(memory, 2), "stages": result["seconds"]})
         print(json.dumps(rows[-1]), flush=True)

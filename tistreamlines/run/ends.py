@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Json
+from ..aliases import Array, Json
 from ..kernels.stop_reasons import DROPPED, Stop, Verdict
 from ..option import flag
 from ..options.parameters import Parameters
@@ -194,32 +194,54 @@ def _tissue(parameters: Parameters, _: float) -> str:
     return f"in cerebrospinal fluid (--stopping {parameters.stopping}): the tissue maps may be exchanged or shifted"
 
 
+TOGETHER = 64  # batches that are counted at a time: after each call of NumPy, Python's lock has to be waited for
+
+
 @dataclass
 class Counts:
     """Histograms of streamlines, whose memory does not grow with the number of streamlines.
 
-    Parameters
+    Attributes
     ----------
-    histogram : ndarray, (m,)
-        Number of streamlines with 0, 1, ... m - 1 points.
-    ends : ndarray
-        Number of their halves by stop reason.
+    streamlines : int
+        Number of streamlines.
     """
 
-    histogram: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
-    ends: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
+    streamlines: int = 0
+    _histogram: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(1, np.int64))
+    _ends: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(Stop), np.int64))
+    _waiting: list[tuple[Array, Array]] = field(default_factory=list)
 
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch."""
-        counts = np.bincount(batch.lengths, minlength=len(self.histogram))
-        counts[: len(self.histogram)] += self.histogram
-        self.histogram = counts
-        self.ends += np.bincount(batch.stop_reasons.ravel(), minlength=len(Stop))
+        self.streamlines += len(batch)
+        self._waiting.append((batch.offsets, batch.stop_reasons))
+        if len(self._waiting) == TOGETHER:
+            self._count()
+
+    def _count(self) -> None:
+        """Count the batches that wait for it."""
+        if not self._waiting:
+            return
+        offsets, reasons = zip(*self._waiting, strict=True)
+        self._waiting = []
+        lasts = np.cumsum([len(part) for part in offsets])[:-1] - 1
+        counts = np.bincount(np.delete(np.diff(np.concatenate(offsets)), lasts), minlength=len(self._histogram))
+        counts[: len(self._histogram)] += self._histogram
+        self._histogram = counts
+        self._ends += np.bincount(np.concatenate(reasons).ravel(), minlength=len(Stop))
 
     @property
-    def streamlines(self) -> int:
-        """Number of streamlines."""
-        return int(self.histogram.sum())
+    def histogram(self) -> npt.NDArray[np.int64]:
+        """Number of streamlines with 0, 1, ... m - 1 points, (m,)."""
+        self._count()
+        return self._histogram
+
+    @property
+    def ends(self) -> npt.NDArray[np.int64]:
+        """Number of their halves by stop reason."""
+        self._count()
+        return self._ends
 
     @property
     def points(self) -> int:

@@ -150,8 +150,11 @@ class Run:
         for batch in self.receiver.count(batches):
             if batch.has_points:
                 before = self.receiver.counts.streamlines - len(batch)
-                numbers = batch.seed_number if select is None else before + np.arange(len(batch))
-                self.sample.append(batch[np.flatnonzero(numbers % every == 0)])
+                places = range(-before % every, len(batch), every)  # mostly few or none
+                if select is None:
+                    places = np.flatnonzero(batch.seed_number % every == 0)
+                if len(places):
+                    self.sample.append(batch[np.asarray(places)])
             yield batch
 
     @property
