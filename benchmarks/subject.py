@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import nibabel as nib
@@ -24,10 +25,10 @@ from hcp_series import SIDE_MM, write_series
 from records import write_record
 from scipy.spatial import cKDTree
 
+from tistreamlines.devices import usable_cores
 from tistreamlines.phantom.phantom import Head, affine_of
 
 NODES = (84, 200, 400, 1000)
-MOST_LABELS = 1 << 15
 PRESET = "qsirecon-msmt-act"
 
 
@@ -56,8 +57,12 @@ def write_subject(folder: Path, shape: tuple[int, int, int], atlases: int) -> li
     shape = nib.Nifti1Image.from_filename(folder / "dwi.nii").shape[:3]
     head, affine = Head.of(shape), affine_of(shape, SIDE_MM / shape[0])
     write_tissues(folder, head, affine)
-    for number, path in enumerate(paths):
-        write_atlas(path, head, affine, NODES[number % len(NODES)], number)
+    missing = [(number, path) for number, path in enumerate(paths) if not path.exists()]
+    with ThreadPoolExecutor(usable_cores()) as pool:
+        for written in [
+            pool.submit(write_atlas, path, head, affine, NODES[number % len(NODES)], number) for number, path in missing
+        ]:
+            written.result()
     return paths
 
 
