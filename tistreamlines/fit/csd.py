@@ -23,12 +23,11 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import CPU, choose_wide
-from ..devices.threads import one_ahead
 from ..errors import InputError
 from ..space.harmonics import order_of
 from .csd_batches import ENDS, Batches, lower
 from .csd_system import DIPYS_WEIGHT, MOST_SOLUTIONS, Response, System
-from .series import check_series, signals_of
+from .series import batches_of, check_series
 
 __all__ = ["fit_csd"]
 
@@ -126,15 +125,10 @@ def deconvolve_series(
     """Do what :func:`fit_system` does, and leave its failures to the caller."""
     n = system.design.shape[1]
     out, ends = np.zeros((mask.size, n), np.float32), np.zeros(ENDS, np.int64)
-    voxels, volumes = np.flatnonzero(mask), np.flatnonzero(~np.asarray(gtab.b0s_mask))
-    series = np.ascontiguousarray(data).reshape(mask.size, -1)
-    batches = Batches(choose_wide(arch, "csd"), system, len(voxels), MOST_SOLUTIONS, threads)
-    parts = [voxels[first : first + batches.voxels] for first in range(0, len(voxels), batches.voxels)]
-    copies = one_ahead(lambda part: signals_of(series, part, volumes, threads), parts)
-    for number, (rows, signals) in enumerate(zip(parts, copies, strict=True)):
-        progress(number / len(parts))
+    volumes = np.flatnonzero(~np.asarray(gtab.b0s_mask))
+    batches = Batches(choose_wide(arch, "csd"), system, int(mask.sum()), MOST_SOLUTIONS, threads)
+    for rows, signals in batches_of(data, mask, volumes, batches.voxels, threads, progress):
         out[rows], ended = batches.fit(signals)
         ends += ended
-    progress(1.0)
     _, unfinished, singular = ends.tolist()
     return Deconvolution(out.reshape(*mask.shape, n), system, unfinished, singular)

@@ -12,7 +12,7 @@ from ..backends import open_program
 from ..backends.program import on_device
 from ..devices import CPU, Device, choose
 from ..errors import InputError
-from ..linker.host_arrays import flattened, padded
+from ..linker.host_arrays import chunked, flattened, padded
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
@@ -161,8 +161,8 @@ def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
     positivity = positivity.reshape(LANES, layout.groups, -1).swapaxes(0, 1).reshape(LANES * layout.groups, -1)
     limits = np.array([system.positivity[0, 0], system.tau])
     return kernels.Equations(
-        moments=_chunked(system.design), unconstrained=_chunked(unconstrained.T), normal=_blocks(normal, layout),
-        table=flattened(positivity, LANES), sampling=_chunked(positivity[:, :n].T), limits=limits,
+        moments=chunked(system.design), unconstrained=chunked(unconstrained.T), normal=_blocks(normal, layout),
+        table=flattened(positivity, LANES), sampling=chunked(positivity[:, :n].T), limits=limits,
     )
 
 
@@ -190,12 +190,6 @@ def lower(order: int) -> str:
 def _elements(n: int) -> int:
     """Number of elements of a matrix of n rows, and of those that lanes read beyond its end."""
     return sum(ROWS * round_up(n + 1 - first) for first in range(0, n, ROWS)) + LANES
-
-
-def _chunked(values: Array) -> npt.NDArray[np.float64]:
-    """Return a matrix (rows, columns) in chunks of 32 columns, the rows of each one after the other."""
-    whole = padded(values, len(values), round_up(values.shape[1]))
-    return flattened(whole.reshape(len(values), -1, LANES).swapaxes(0, 1))
 
 
 def _blocks(normal: Array, layout: kernels.Layout) -> npt.NDArray[np.float64]:

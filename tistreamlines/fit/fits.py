@@ -51,7 +51,7 @@ class Fits:
     progress : callable
         Called with the share of fitted voxels, 0 to 1.
     arch : str
-        That of the device which fits FODs to many voxels. The bits are the same.
+        That of the device which fits models to many voxels. The bits are the same.
     """
 
     def __init__(

@@ -15,13 +15,13 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
 from ..devices import CPU
-from ..devices.threads import in_threads, single_blas
+from ..devices.threads import single_blas
 from ..errors import InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
-from . import csd_batches, tensor
+from . import csd_batches, linear, tensor
 from .csd import DIPYS_WEIGHT, System, fit_system
 from .csd_shells import (
     ORDER,
@@ -34,6 +34,7 @@ from .csd_shells import (
 )
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
+from .linear import LINEAR, MORE_DIRECTIONS, LinearModel, fit_linear
 from .response import FEWEST_FIBRES, FibreResponse, single_fibre_response, tensor_response
 from .shells import HIGHEST, Volumes, shell_of_models
 from .tissue_fods import TissueOptions, tissue_fods, tissues_of
@@ -42,9 +43,7 @@ from .tissues import TISSUES
 
 BASIS = "descoteaux07_legacy"  # basis of the coefficients of all models
 ALL, ONE = "all", "highest"  # shells that csd is fitted to
-MORE_DIRECTIONS = "give a series of at least 6 directions, the coefficients of order 2"
 DIPYS_SMOOTHING = 0.006  # its smooth
-VOXELS_AT_ONCE = 1 << 14
 Mask = npt.NDArray[np.bool_]
 Progress = Callable[[float], object]
 
@@ -143,33 +142,11 @@ class Model:
     tissues: Callable[[FitOptions, GradientTable], Sequence[str]] | None = None
 
 
-def _fit_with_dipy(kind: str) -> Fit:
-    """Return a function that fits DIPY's OpdtModel or CsaOdfModel, a block of voxels at a time."""
-
-    def fit(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
-        from dipy.reconst import shm
-
-        data, gtab = dwi.data, dwi.gtab
-        model = getattr(shm, kind)(
-            gtab, sh_order_max=options.sh_order, smooth=options.sm_lambda, min_signal=options.min_signal
-        )
-        directions, coefficients = int(np.count_nonzero(~gtab.b0s_mask)), len(model.l_values)
-        if directions < coefficients:
-            raise InputError(
-                f"{directions} diffusion-weighted volumes do not determine the {coefficients} coefficients of order "
-                f"{options.sh_order}: {order_advice(directions, MORE_DIRECTIONS)}"
-            )
-        voxels, flat = np.flatnonzero(mask), data.reshape(-1, data.shape[3])
-        out = np.zeros((mask.size, coefficients), np.float32)
-
-        def fit_block(first: int) -> None:
-            block = voxels[first : first + VOXELS_AT_ONCE]
-            out[block] = np.nan_to_num(model.fit(flat[block].astype(np.float64)).shm_coeff, posinf=0, neginf=0)
-
-        in_threads(fit_block, range(0, len(voxels), VOXELS_AT_ONCE), threads)
-        return Fitted(out.reshape(*mask.shape, -1), {})
-
-    return fit
+def _fit_linear(
+    dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str
+) -> Fitted:
+    model = LinearModel.of(dwi.gtab, options.model, options.sh_order, options.sm_lambda)
+    return Fitted(fit_linear(dwi.data, dwi.gtab, mask, model, options.min_signal, threads, progress, arch), {})
 
 
 class CsdFit(NamedTuple):
@@ -334,11 +311,11 @@ def weight_of(text: str | float) -> float | None:
 MODELS = {
     "opdt": Model(
         "orientation probability density transform", {"sm_lambda": DIPYS_SMOOTHING},
-        ("Tristán-Vega 2009", "Tristán-Vega 2010"), _fit_with_dipy("OpdtModel"), 4, {"sh_order": 4},
+        ("Tristán-Vega 2009", "Tristán-Vega 2010"), _fit_linear, 4, {"sh_order": 4},
         "sh_order=4",
     ),
     "csa": Model(
-        "constant solid angle ODF", {"sm_lambda": 0.003}, ("Aganj 2010",), _fit_with_dipy("CsaOdfModel"), 6,
+        "constant solid angle ODF", {"sm_lambda": 0.003}, ("Aganj 2010",), _fit_linear, 6,
         {"sm_lambda": DIPYS_SMOOTHING, "sh_order": 4}, "sh_order=8",
     ),
     "csd": Model(
@@ -357,7 +334,7 @@ MODELS = {
 
 def import_model(model: str | None) -> None:
     """Import DIPY's models if one of them is fitted, which takes a tenth of a second."""
-    if model in ("opdt", "csa"):
+    if model in LINEAR:
         import dipy.reconst.shm  # noqa: F401
 
 
@@ -366,6 +343,8 @@ def begin_compiling(model: str | None) -> None:
     tensor.begin_compiling()
     if model == "csd":
         csd_batches.begin_compiling()
+    elif model in LINEAR:
+        linear.begin_compiling(model)
 
 
 def order_for(model: str, directions: int, most: int | None = None) -> int:
@@ -425,11 +404,11 @@ class FitOptions:
     )
     sm_lambda: float = option(
         None, MODEL, "Weight of the Laplace-Beltrami regularisation of the fit.", unit="weight", low=0,
-        only={"model": ("opdt", "csa")},
+        only={"model": LINEAR},
     )
     min_signal: float = option(
         1.0, MODEL, "Signals below this value are raised to it.", unit="signal", low=0, above=True,
-        only={"model": ("opdt", "csa")},
+        only={"model": LINEAR},
     )
     response: str | PathLike | Sequence[float] = option(
         None, MODEL, "The signal of a single fibre, csd's response. With fa, it is estimated from voxels of high FA, "

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import usable_cores
-from ..devices.threads import thread_pool
+from ..devices.threads import one_ahead, thread_pool
 from ..errors import InputError
 
 COPIED = 1 << 12  # voxels that a thread copies at a time
@@ -37,6 +37,23 @@ def signals_of(series: Array, voxels: Array, volumes: Array, threads: int | None
 
     in_parts(copy, len(voxels), threads)
     return out
+
+
+def batches_of(
+    data: Array, mask: npt.NDArray[np.bool_], volumes: Array, most: int, threads: int | None,
+    progress: Callable[[float], object],
+) -> Generator[tuple[Array, npt.NDArray[np.float32]], None, None]:
+    """Yield the numbers (m,) of at most so many voxels of a mask, and their signals (m, volumes).
+
+    Meanwhile, those of the next ones are copied. ``progress`` receives the share of voxels that were yielded before.
+    """
+    voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
+    parts = [voxels[first : first + most] for first in range(0, len(voxels), most)]
+    copies = one_ahead(lambda part: signals_of(series, part, volumes, threads), parts)
+    for number, batch in enumerate(zip(parts, copies, strict=True)):
+        progress(number / len(parts))
+        yield batch
+    progress(1.0)
 
 
 def in_parts(copy: Callable[[slice], None], count: int, threads: int | None) -> None:

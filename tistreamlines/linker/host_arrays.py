@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ..aliases import Array
+from .lang import LANES
 from .records import REALS
 from .transfer import Transfer
 
@@ -30,6 +31,13 @@ def flattened(values: Array, extra: int = 0) -> Array:
     out = align(np.zeros(values.size + extra + LINE_BYTES // 8))
     out[: values.size] = values.ravel()
     return out[: values.size + extra]
+
+
+def chunked(values: Array) -> Array:
+    """Return a matrix (rows, columns) in chunks of 32 columns, the rows of each one after the other, float64."""
+    rows, columns = values.shape
+    whole = padded(values, rows, -(-columns // LANES) * LANES)
+    return flattened(whole.reshape(rows, -1, LANES).swapaxes(0, 1))
 
 
 class HostArrays:

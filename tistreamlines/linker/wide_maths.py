@@ -73,6 +73,14 @@ def log_of_bits(b: i32) -> real:
 
 
 @func
+def wide_log(x: real) -> real:
+    """Natural logarithm of a positive number that is a normal one as float32, to within 1.2e-13."""
+    word = bits(x)
+    near = real(from_bits(word))
+    return log_of_bits(word) + (x - near) * rough_inverse(near)
+
+
+@func
 def wide_exp(x: real) -> real:
     """``e**x`` to 4e-13 of it, for -80 <= x <= 80.
 

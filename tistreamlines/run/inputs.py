@@ -248,8 +248,9 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     """
     if headers.dwi is not None:  # beside the reading of values, when the gradients are read by the same thread
         thread_pool("gradients", 1).submit(import_model, parameters.model)
+        fitted = parameters.model if FITTED in METHODS[parameters.dg].follows else None
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
-            thread_pool("kernels of fits", 1).submit(begin_compiling, parameters.model)
+            thread_pool("kernels of fits", 1).submit(begin_compiling, fitted)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, parameters, log)
     ahead.forget()
     source, oriented = SOURCES.get(parameters.source), None

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...aliases import Array, GradientTable
 from ...errors import InputError
-from ...fit import dipy_private
+from ...fit.linear import LinearModel
 from ...fit.shells import shells
 from ...kernels.getters import boot
 from ...kernels.getters.shared import prefetch_along
@@ -90,20 +90,6 @@ def _check_single_shell(gtab: GradientTable) -> None:
             f"b-values range from {weighted.min():g} to {weighted.max():g} s/mm2, but boot needs a single shell: "
             "extract one shell and the b0 volumes, or use another direction getter"
         )
-
-
-def _dipy_model(gtab: GradientTable, options: BootOptions) -> tuple[Array, Array, Array]:
-    """Return the degrees (c,) of the coefficients, DIPY's fit matrix (c, signals), and constants (c,) to add."""
-    from dipy.reconst.shm import CsaOdfModel, OpdtModel
-
-    chosen = {"sh_order_max": options.sh_order, "smooth": options.sm_lambda, "min_signal": options.min_signal}
-    if options.model == "opdt":
-        opdt = OpdtModel(gtab, **chosen)
-        return np.asarray(opdt.l_values, int), dipy_private.fit_matrices(opdt)[1], np.zeros(len(opdt.l_values))
-    csa = CsaOdfModel(gtab, **chosen)
-    fit, bias = dipy_private.fit_matrices(csa)[0].copy(), np.zeros(len(csa.l_values))
-    fit[0], bias[0] = 0.0, dipy_private.csa_constant(csa)
-    return np.asarray(csa.l_values, int), fit, bias
 
 
 class BootTables:
@@ -205,7 +191,8 @@ def describe(scheme: Scheme, options: BootOptions) -> tuple[BootGetter, Rows]:
     gtab, maps = scheme.form.gtab, scheme.maps
     assert gtab is not None
     _check_single_shell(gtab)
-    degrees, matrix, bias = _dipy_model(gtab, options)
+    model = LinearModel.of(gtab, options.model, options.sh_order, options.sm_lambda)
+    degrees, matrix, bias = model.degrees, model.matrices[0], model.constants
     sets = options.sh_order // 2 + 1 if options.model == "opdt" else 1
     tables = BootTables(scheme.form.count, len(degrees), sets)
     if tables.signals <= tables.coefficients:
