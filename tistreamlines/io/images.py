@@ -14,7 +14,7 @@ import threading
 import warnings
 import zlib
 from collections.abc import Callable, Generator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -76,6 +76,13 @@ def existing_path(path: AnyPath) -> Path:
     if not stat.S_ISREG(mode):
         raise InputError(f"{path}: is a pipe or a device; write its content to a file and give that")
     return path
+
+
+def is_folder(source: AnyPath) -> bool:
+    """Return whether a source is a folder; an error about its path is left to whoever reads it."""
+    with suppress(OSError):
+        return not isinstance(source, InMemory | OpenImage) and Path(source).is_dir()
+    return False
 
 
 @contextmanager

@@ -91,10 +91,11 @@ class SeedOptions:
         unit="x,y,z,r", absent="as --seed-mask", one_of=PLACE,
     )
     seed_gmwmi: ImageLike | None = option(
-        None, SEEDS, "Image of five tissues, as MRtrix3's 5ttgen writes it, a segmentation, or act for that of --act. "
-        "Random seeds lie at its interface of grey and white matter. The search for it begins at random points of "
-        "--seed-mask or --seed-image, if you give one. Each image may have another grid.", unit="FILE", words=(ACT,),
-        absent="as --seed-mask", excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
+        None, SEEDS, "Image of five tissues, as MRtrix3's 5ttgen writes it, a segmentation or a folder as for --act, "
+        "or act for that of --act. Random seeds lie at its interface of grey and white matter. The search for it "
+        "begins at random points of --seed-mask or --seed-image, if you give one. Each image may have another grid.",
+        unit="FILE", words=(ACT,), absent="as --seed-mask",
+        excludes=("seeds", "seed_sphere", "seeds_per_voxel", "seed_grid"),
     )
     seeds: PointsLike | None = option(
         None, SEEDS, "Seed points, x y z in RASmm: .npy of shape (n, 3), or text with one point per line. Rows x y z "

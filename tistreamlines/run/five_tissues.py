@@ -11,8 +11,8 @@ from typing import Any
 from ..aliases import Nifti1Image
 from ..errors import OutputError, ParameterError
 from ..io.drafts import check_target
-from ..io.images import AnyPath, OpenImage, grid_of, open_image
-from ..io.in_memory import InMemory, refuse_arrays, source_of
+from ..io.images import AnyPath, OpenImage, grid_of, is_folder, open_image
+from ..io.in_memory import refuse_arrays, source_of
 from ..io.maps import SUFFIXES, write_map
 from ..option import ImageLike, PathLike, flag
 from ..space.batch import Space
@@ -20,7 +20,7 @@ from ..surfaces.hybrid import Subject, of_subject, open_subject
 from ..surfaces.modules import HIPPOCAMPI_FROM, THALAMI_FROM
 from ..tracking.products.grid import finer
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
-from ..tracking.stopping.segmentation import FODS, cropped, of_fractions, of_segmentation
+from ..tracking.stopping.segmentation import ALWAYS_SUBCORTICAL, FODS, cropped, of_fractions, of_segmentation
 from .fod_files import shares_in
 from .outputs import check_name, taken_by
 
@@ -138,12 +138,12 @@ def five_tissues(
         "template": template, "voxel_size": voxel_size, "hippocampi": hippocampi, "thalami": thalami,
         "white_stem": white_stem,
     }
-    subject, files = _subject(sources, of_folder, sgm_amyg_hipp=sgm_amyg_hipp), [*sources.values()]
+    subject, taken = _subject(sources, of_folder, sgm_amyg_hipp=sgm_amyg_hipp), taken_by(sources.values())
     if subject is not None:
-        sources["segmentation"], files = subject.labels, [*files, *subject.files]
+        sources["segmentation"] = subject.labels
     target = None if output is None else Path(output)
     if target is not None:
-        check_name(target, taken_by(files))
+        check_name(target, taken)
         if not target.name.lower().endswith(SUFFIXES):
             raise OutputError(f"{target}: unknown suffix {target.suffix!r}; end the name with {', '.join(SUFFIXES)}")
         check_target(target, force=force)
@@ -189,13 +189,12 @@ def _subject(
     """Open a subject's folder, or return nothing if the segmentation is none; check the options of folders."""
     segmentation = sources.get("segmentation")
     options = [name for name, value in of_folder.items() if value is not None and value is not False]
-    if segmentation is None or isinstance(segmentation, InMemory) or not Path(segmentation).is_dir():
+    if segmentation is None or not is_folder(segmentation):
         if options:
             raise ParameterError(f"{flag(options[0])} is for a subject's folder of FreeSurfer: leave it out")
         return None
     if sgm_amyg_hipp:
-        raise ParameterError(f"{flag('sgm_amyg_hipp')} is for labels; of a subject's folder, amygdalae and hippocampi "
-                             "always are subcortical: leave it out")
+        raise ParameterError(ALWAYS_SUBCORTICAL)
     if "template" in options and "voxel_size" in options:
         raise ParameterError(f"{flag('template')} and {flag('voxel_size')} both say what the grid is: give one of them")
     choices = {"hippocampi": HIPPOCAMPI_FROM, "thalami": THALAMI_FROM}

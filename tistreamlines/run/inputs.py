@@ -30,6 +30,8 @@ from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
 from ..tracking.seeding.files import load_weights
 from ..tracking.sources import FITTED, OF_A_SERIES, SOURCES
+from ..tracking.stopping.segmentation import OPTIONS as OF_TISSUES
+from ..tracking.stopping.segmentation import subject_at
 from ..tracking.tables.inputs import MapImage
 from .log import Log
 
@@ -175,12 +177,17 @@ def doubts_of_places(sources: Series) -> list[str]:
 
 
 def _parts(name: str, path: PathLike) -> list[PathLike]:
-    """Return the existing files of an input: an image may have its header and values in two, a source has its own."""
+    """Return the existing files of an input.
+
+    An image may have its header and values in two. A source has its own, and a subject's folder those that are read.
+    """
     if isinstance(path, gradients.PipeContent):
         return [path]
     option = name.split()[0]  # one of several files is 'bedpostx 1'
     if option in SOURCES and (listing := SOURCES[option].files):
         parts = listing(path)
+    elif option in OF_TISSUES and (subject := subject_at(path)) is not None:
+        parts = subject.files
     elif option == "tractogram":
         from ..io.trx_schema import files_of_trx
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from ..options.parameters import Parameters
 from ..report.content import SUFFIXES, files_of
 from ..tracking.products.points.content import check_content
 from ..tracking.registry import PRODUCTS
+from ..tracking.stopping.segmentation import subject_files
 from .products import asked, record_path, suffix_of
 from .record import Journal, RecordError, loaded, read
 
@@ -140,8 +142,9 @@ def _check_recipe(output: Path, parameters: Parameters, inputs: Iterable[object]
 
 
 def taken_by(inputs: Iterable[str | PathLike[str]]) -> dict[Path, str]:
-    """Return the files among the inputs, which no output may replace, each with its description."""
-    return {Path(path): "is an input" for path in inputs if not isinstance(path, InMemory)}
+    """Return the files among the inputs and in subjects' folders, which no output may replace, with a description."""
+    paths = [path for path in inputs if not isinstance(path, InMemory)]
+    return {Path(path): "is an input" for path in (*paths, *chain.from_iterable(map(subject_files, paths)))}
 
 
 def check_names(

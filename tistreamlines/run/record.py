@@ -24,6 +24,7 @@ from ..errors import ParameterError
 from ..io import sidecar
 from ..io.cache import source_hash, with_plugins
 from ..io.drafts import explained
+from ..io.images import AnyPath
 from ..io.numbers import SUFFIX as NUMBERS
 from ..io.regular import read_regular
 from ..io.trx import contents
@@ -31,6 +32,7 @@ from ..kernels.stop_reasons import Stop, Verdict
 from ..option import part_of
 from ..options.parameters import Parameters, length_mm
 from ..space.batch import Space
+from ..tracking.stopping.segmentation import subject_files
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -98,9 +100,13 @@ def record(
     }
 
 
-def inputs_of(paths: Mapping[str, object], hashes: Mapping[str, str]) -> Json:
-    """Return what a record says of the inputs, given the hash of each that is recorded."""
-    return {name: {"path": str(paths[name]), "sha256": digest} for name, digest in hashes.items()}
+def inputs_of(paths: Mapping[str, AnyPath], hashes: Mapping[str, str]) -> Json:
+    """Return what a record says of the inputs, given the hash of each that is recorded; also what a folder has."""
+    inputs: Json = {name: {"path": str(paths[name]), "sha256": digest} for name, digest in hashes.items()}
+    for name, content in inputs.items():
+        if files := subject_files(paths[name]):
+            content["files"] = [str(file) for file in files]
+    return inputs
 
 
 def tractogram(path: Path) -> Json:

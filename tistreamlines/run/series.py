@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable
 from ..errors import ParameterError
-from ..io.images import open_image, reader_of
+from ..io.images import is_folder, open_image, reader_of
 from ..io.in_memory import InMemory, source_of, unmask
 from ..options.definitions import input_names, names_in_memory
 from ..options.parameters import Parameters
@@ -48,7 +48,8 @@ def series_of(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[
 def locate(series: Series, parameters: Parameters, affine: npt.ArrayLike | None) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the argument, or that of the first image."""
     placed = set(names_in_memory()) - {"seeds"}
-    options = {name: source for name, source in parameters.inputs().items() if name.split()[0] in placed}
+    options = {name: source for name, source in parameters.inputs().items()
+               if name.split()[0] in placed and not is_folder(source)}
     first = {name: source for name, source in options.items() if name.split()[0] in SOURCES}
     images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **options}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}

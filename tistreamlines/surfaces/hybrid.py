@@ -148,9 +148,16 @@ def open_subject(folder: AnyPath, hippocampi: str | None = None, thalami: str | 
     Raises
     ------
     InputError
-        If a file is missing or damaged; it names the first.
+        If a file is missing or damaged; it names the first. Also if the folder may not be read.
     """
-    folder = Path(folder)
+    try:
+        return _opened(Path(folder), hippocampi, thalami)
+    except OSError as error:
+        raise InputError(f"{error.filename}: cannot be read ({error.strerror}); check the path") from error
+
+
+def _opened(folder: Path, hippocampi: str | None, thalami: str | None) -> Subject:
+    """Open the files of a folder; raise an OSError if it may not be searched or listed."""
     names = [name for name in SEGMENTATIONS if (folder / name).exists()] or SEGMENTATIONS
     paths = []
     for name in (names[0], BRAIN, *CORTEX):

@@ -35,7 +35,7 @@ class Act5Options(BacktrackOptions, TissueOptions):
     """The options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
     act: ImageLike | None = option(
-        None, SEEDS, "Five-tissue-type image (5TT), or labels of FreeSurfer, for MRtrix3's ACT.",
+        None, SEEDS, "Five tissues (5TT), or labels or a subject's folder of FreeSurfer, for MRtrix3's ACT.",
         unit="FILE", absent="none", excludes=FRACTIONS, common=True,
     )
     sgm: ImageLike | None = option(

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
-from ...errors import InputError, ParameterError
+from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
-from ...io.images import AnyPath, OpenImage, Tell, grid_of, open_image
+from ...io.images import AnyPath, OpenImage, Tell, grid_of, is_folder, open_image
 from ...io.nifti import load_map
 from ...io.segmentations import (
     CORTICAL,
@@ -34,7 +35,11 @@ from ...space.batch import Space
 from .anatomy import TISSUES as FRACTIONS
 from .anatomy import doubt
 
+if TYPE_CHECKING:
+    from ...surfaces.hybrid import Subject
+
 ACT = "act"  # the option of the stopping rule, and the word with which other options name its tissues
+OPTIONS = (ACT, "seed_gmwmi", "sift2_act")  # that take five tissues, or what they are made of
 SGM = "sgm"  # the option of subcortical grey matter
 NAME = "act5"  # the stopping rule of five tissues
 Kind = TypeVar("Kind", bound=np.generic)
@@ -62,6 +67,10 @@ NOT_TOLD_APART = (
     "the tissues of FODs do not tell cortical from subcortical grey matter: all of it counts as cortical, so "
     "streamlines end as they enter a deep nucleus; --sgm adds a segmentation of these"
 )
+ALWAYS_SUBCORTICAL = (
+    "--sgm-amyg-hipp is for labels; of a subject's folder, amygdalae and hippocampi always are subcortical: leave it "
+    "out"
+)
 
 
 @dataclass(frozen=True)
@@ -70,8 +79,8 @@ class TissueFiles:
 
     Attributes
     ----------
-    files : a five-tissue-type image or a segmentation; or tissue fractions, and perhaps subcortical grey matter, in the
-        order of `FRACTIONS` and `SGM`.
+    files : a five-tissue-type image, a segmentation or a subject's folder; or tissue fractions, and perhaps subcortical
+        grey matter, in the order of `FRACTIONS` and `SGM`.
     sgm_amyg_hipp : whether amygdalae and hippocampi are subcortical grey matter.
     """
 
@@ -84,6 +93,8 @@ class TissueFiles:
 
     def read(self, warn: Tell) -> tuple[npt.NDArray[np.float32], Space]:
         """Return the five fractions and their grid; see :func:`read_tissues`."""
+        if len(self.files) == 1 and (subject := subject_at(self.files[0])) is not None:
+            return _read_subject(subject, sgm_amyg_hipp=self.sgm_amyg_hipp)
         opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
             return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
@@ -112,7 +123,8 @@ def read_tissues(source: AnyPath | TissueFiles, warn: Tell) -> tuple[npt.NDArray
     Parameters
     ----------
     source : path-like or TissueFiles
-        Five-tissue-type image of four axes and five volumes, or a segmentation of three axes, or several images.
+        Five-tissue-type image of four axes and five volumes, or a segmentation of three axes, or a subject's folder, or
+        several images.
     warn : callable
         Receives messages about what looks wrong.
 
@@ -128,6 +140,38 @@ def read_tissues(source: AnyPath | TissueFiles, warn: Tell) -> tuple[npt.NDArray
         If an image is missing or damaged, or of another kind.
     """
     return (source if isinstance(source, TissueFiles) else TissueFiles((source,))).read(warn)
+
+
+def subject_at(source: AnyPath) -> Subject | None:
+    """Open a subject's folder of FreeSurfer, or return nothing if the source is no folder.
+
+    Raises
+    ------
+    InputError
+        If a file of the folder is missing or damaged.
+    """
+    if not is_folder(source):
+        return None
+    from ...surfaces.hybrid import open_subject
+
+    return open_subject(source)
+
+
+def subject_files(source: AnyPath) -> tuple[Path, ...]:
+    """Return the files that are read of a subject's folder; none of anything else, nor of a folder with an error."""
+    with suppress(TrackingError):
+        if (subject := subject_at(source)) is not None:
+            return subject.files
+    return ()
+
+
+def _read_subject(subject: Subject, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
+    """Return the five fractions of a subject's folder."""
+    from ...surfaces.hybrid import of_subject
+
+    if sgm_amyg_hipp:
+        raise ParameterError(ALWAYS_SUBCORTICAL)
+    return _round_affine(*cropped(*of_subject(subject)))
 
 
 def _read_image(image: OpenImage, warn: Tell, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:

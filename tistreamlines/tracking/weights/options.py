@@ -34,9 +34,9 @@ class Sift2Options:
         unit="NAME", absent="tournier07 for a .mif; other files need it", **NEEDS,
     )
     sift2_act: ImageLike | None = option(
-        None, OUTPUT, "Five-tissue-type (5TT) image, or a segmentation as for --act: a voxel counts for --sift2 with "
-        "the square of its share of white matter.", unit="FILE", absent="the image of --act, if there is one",
-        excludes=("sift2_proc_mask",), **NEEDS,
+        None, OUTPUT, "Five-tissue-type (5TT) image, or a segmentation or a folder as for --act: a voxel counts for "
+        "--sift2 with the square of its share of white matter.", unit="FILE",
+        absent="the image of --act, if there is one", excludes=("sift2_proc_mask",), **NEEDS,
     )
     sift2_proc_mask: ImageLike | None = option(
         None, OUTPUT, "How much each voxel counts for --sift2; an image on any grid.", unit="FILE",
