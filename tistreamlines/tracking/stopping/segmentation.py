@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -43,6 +44,7 @@ OPTIONS = (ACT, "seed_gmwmi", "sift2_act")  # that take five tissues, or what th
 SGM = "sgm"  # the option of subcortical grey matter
 NAME = "act5"  # the stopping rule of five tissues
 Kind = TypeVar("Kind", bound=np.generic)
+State = tuple[int, int, int]  # number, size and time of a file
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {
     CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "
@@ -73,6 +75,9 @@ ALWAYS_SUBCORTICAL = (
 )
 
 
+_folders = Lock()
+
+
 @dataclass(frozen=True)
 class TissueFiles:
     """The images of which five tissues are made.
@@ -94,7 +99,10 @@ class TissueFiles:
     def read(self, warn: Tell) -> tuple[npt.NDArray[np.float32], Space]:
         """Return the five fractions and their grid; see :func:`read_tissues`."""
         if len(self.files) == 1 and (subject := subject_at(self.files[0])) is not None:
-            return _read_subject(subject, sgm_amyg_hipp=self.sgm_amyg_hipp)
+            if self.sgm_amyg_hipp:
+                raise ParameterError(ALWAYS_SUBCORTICAL)
+            with _folders:  # two threads of a run may ask at once
+                return _read_folder(Path(self.files[0]), tuple(map(_state_of, subject.files)))
         opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
             return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
@@ -165,13 +173,18 @@ def subject_files(source: AnyPath) -> tuple[Path, ...]:
     return ()
 
 
-def _read_subject(subject: Subject, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
-    """Return the five fractions of a subject's folder."""
-    from ...surfaces.hybrid import of_subject
+def _state_of(file: Path) -> State:
+    """Return what changes with a file."""
+    status = file.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns
 
-    if sgm_amyg_hipp:
-        raise ParameterError(ALWAYS_SUBCORTICAL)
-    return _round_affine(*cropped(*of_subject(subject)))
+
+@lru_cache(maxsize=1)  # the rule, seeds, weights and the output of a run need the same ones, which take seconds
+def _read_folder(folder: Path, states: tuple[State, ...]) -> tuple[npt.NDArray[np.float32], Space]:
+    """Return the five fractions of a subject's folder, which the states of its files identify."""
+    from ...surfaces.hybrid import of_subject, open_subject
+
+    return _round_affine(*cropped(*of_subject(open_subject(folder))))
 
 
 def _read_image(image: OpenImage, warn: Tell, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:
