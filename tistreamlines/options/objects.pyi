@@ -1034,7 +1034,7 @@ class ACT5(Choice):
         Where a streamline ends invalidly, it goes back a little and takes other steps, farther back after every
         third failure, as in MRtrix3's tckgen.
     act : str, Path, nibabel image or ndarray, optional
-        Five-tissue-type image (5TT), or labels of FreeSurfer, for MRtrix3's ACT.
+        Five tissues (5TT), or labels or a subject's folder of FreeSurfer, for MRtrix3's ACT.
     sgm : str, Path, nibabel image or ndarray, optional
         Subcortical grey matter, which pve_gm does not tell from the cortex: a mask, shares from 0 to 1, or labels
         of FreeSurfer.
@@ -1533,8 +1533,8 @@ class Sift2(Product):
     basis : str, optional
         Basis of the harmonics of sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.
     act : str, Path, nibabel image or ndarray, optional
-        Five-tissue-type (5TT) image, or a segmentation as for act: a voxel counts for sift2 with the square of its
-        share of white matter.
+        Five-tissue-type (5TT) image, or a segmentation or a folder as for act: a voxel counts for sift2 with the
+        square of its share of white matter.
     proc_mask : str, Path, nibabel image or ndarray, optional
         How much each voxel counts for sift2; an image on any grid.
     csv : str or Path, optional
