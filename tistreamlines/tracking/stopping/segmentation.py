@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
+from ...devices.threads import thread_pool
 from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
@@ -75,9 +75,6 @@ ALWAYS_SUBCORTICAL = (
 )
 
 
-_folders = Lock()
-
-
 @dataclass(frozen=True)
 class TissueFiles:
     """The images of which five tissues are made.
@@ -101,8 +98,9 @@ class TissueFiles:
         if len(self.files) == 1 and (subject := subject_at(self.files[0])) is not None:
             if self.sgm_amyg_hipp:
                 raise ParameterError(ALWAYS_SUBCORTICAL)
-            with _folders:  # two threads of a run may ask at once
-                return _read_folder(Path(self.files[0]), tuple(map(_state_of, subject.files)))
+            states = tuple(map(_state_of, subject.files))
+            # one thread, since two of a run may ask at once
+            return thread_pool("folder", 1).submit(_read_folder, Path(self.files[0]), states).result()
         opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
             return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
