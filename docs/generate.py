@@ -201,8 +201,8 @@ RECORD = {
     "source": "SHA-256 of the package's source.",
     "device": "The device, or the first of several; its fields are below.",
     "devices": "All devices, if there were several.",
-    "inputs": "Path and SHA-256 of each input file, by the name of the argument or option. Of a folder, `+` joins the hashes "
-    "of its files; `files` lists those of a subject's folder.",
+    "inputs": "Path and SHA-256 of each input file, by the name of the argument or option. Of a folder, `+` joins the "
+    "hashes of its files; `files` lists those of a subject's folder.",
     "parameters": "All options by name, defaults included; `null` if an option does not apply or is left to the data.",
     "step_mm": "Step size in mm.",
     "stop_threshold": "Threshold of the stop map; `null` with the other stopping rules.",
