@@ -36,6 +36,7 @@ from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
 from .linear import LINEAR, MORE_DIRECTIONS, LinearModel, fit_linear
 from .response import FEWEST_FIBRES, FibreResponse, single_fibre_response, tensor_response
+from .series import in_parts
 from .shells import HIGHEST, Volumes, shell_of_models
 from .tissue_fods import TissueOptions, tissue_fods, tissues_of
 from .tissues import BASIS as TISSUE_BASIS
@@ -206,8 +207,14 @@ def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pr
     fods = fit.coefficients["wm"]
     if not axes_are_scanners(dwi.space):
         fods = turn_coefficients(fods, dwi.space.axes, TISSUE_BASIS)
-    whole = np.zeros((*mask.shape, count_of(options.sh_order)), np.float32)  # responses may be of a lower order
-    whole[..., : fods.shape[-1]] = to_descoteaux(fods, TISSUE_BASIS)
+    # responses may be of a lower order
+    whole, voxels = np.zeros((*mask.shape, count_of(options.sh_order)), np.float32), np.flatnonzero(mask)
+    rows, out = (values.reshape(mask.size, -1) for values in (fods, whole))
+
+    def convert(part: slice) -> None:
+        out[voxels[part], : rows.shape[1]] = to_descoteaux(rows[voxels[part]], TISSUE_BASIS)
+
+    in_parts(convert, len(voxels), threads)
     return Fitted(whole, fit.chosen, fit.shares())
 
 

@@ -59,7 +59,8 @@ class Normalisation:
     def apply(self, coefficients: Array, tissue: str, balanced: bool = False) -> npt.NDArray[np.float32]:
         """Return coefficients (x, y, z) or (x, y, z, k) of a tissue over the field, balanced by its factor or not."""
         field = self.field if coefficients.ndim == self.field.ndim else self.field[..., None]
-        return (coefficients * np.float32(self.factors[tissue] if balanced else 1) / field).astype(np.float32)
+        scaled = coefficients * np.float32(self.factors[tissue] if balanced else 1)
+        return np.divide(scaled, field, out=scaled).astype(np.float32, copy=False)  # images of a gigabyte
 
 
 def normalise_tissues(
