@@ -225,9 +225,9 @@ class Visitor:
         return _Lines(points, offsets)
 
     def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
-        """Return those of some streamlines, which are sorted by their numbers of points: those of most come first.
+        """Return the visits of some streamlines; those of most points come first.
 
-        A device thus ends with short ones, which its threads share evenly.
+        A device thus ends with short streamlines, which its threads share evenly.
         """
         points, offsets = without_repeats(batch, first, last)
         lengths = np.diff(offsets)

@@ -258,7 +258,7 @@ class _StreamlineData:
         return cls(nodes, lengths, numbers, np.concatenate(samples) if samples else None)
 
     def greatest(self) -> Array:
-        """Return the greatest size of what is summed of weighted streamlines, but for the weight, (3 + maps,)."""
+        """Return the greatest sizes of the columns that are summed with weights, (3 + maps,)."""
         return np.abs(weighted_columns(self.lengths, self.samples)).max(axis=0, initial=0)
 
 
