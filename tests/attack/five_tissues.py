@@ -43,13 +43,21 @@ def subject(rng: random.Random, room: Room) -> list[str]:
         room.did.append(f"{other} as {name}")
     else:
         room.did.append(f"{damage(rng, path)} {name}")
+    if rng.random() < 0.3:
+        return room.faults(room.run([*_TRACK, "--act", SUBJECT]))
     more = [flag for flag in ("--crop", "--white-stem", "--voxel-size=3.1") if rng.random() < 0.3]
     outcome = room.run(["5tt", SUBJECT, "-o", f"../out/{IMAGE}", *more])
     return room.faults(outcome, name=IMAGE) + (_invalid(room) if outcome.code == 0 else [])
 
 
+_TRACK = (
+    "track", "--sh", f"{SUBJECT}/fod.nii", "--sh-basis", "tournier07", "--dg", "ifod2", "--seed-gmwmi", "act",
+    "--nseeds", "20", "--arch", "cpu", "-o", "../out/a.trx",
+)
+
+
 def _write_subject(room: Room) -> list[str]:
-    """Write a subject's folder, in which hemispheres are boxes; return its files."""
+    """Write a subject's folder, in which hemispheres are boxes, and FODs; return the folder's files."""
     import nibabel as nib
     import numpy as np
 
@@ -68,6 +76,9 @@ def _write_subject(room: Room) -> list[str]:
         for kind, wider in (("white", 0), ("pial", 3)):
             vertices = corners * (np.array([18, 44, 44]) + 2 * wider) + np.array([left, 9, 9]) - wider - 32
             nib.freesurfer.write_geometry(folder / "surf" / f"{side}.{kind}", vertices, triangles)
+    fod = np.zeros((16, 16, 16, 15), np.float32)
+    fod[..., 0] = 1.0
+    nib.save(nib.Nifti1Image(fod, np.diag([4.0, 4, 4, 1])), folder / "fod.nii")
     return [str(path.relative_to(folder)) for path in sorted(folder.glob("*/*"))]
 
 

@@ -77,6 +77,7 @@ class TestSameAsTrack:
     @pytest.mark.nightly
     @pytest.mark.parametrize("arch", ["vulkan", "cuda"])
     def test_on_another_device(self, scene, arch):
+        """At night, since test_conformance.py compares devices by day."""
         try:
             tracker = scene.tracker(arch=arch)
         except ts.DeviceError as error:

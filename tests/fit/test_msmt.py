@@ -13,7 +13,7 @@ from present import PRESENT
 from scipy.optimize import nnls
 
 from tistreamlines.devices import choose
-from tistreamlines.errors import DeviceError, InputError
+from tistreamlines.errors import DeviceError, DeviceMemoryError, InputError
 from tistreamlines.fit import msmt as module
 from tistreamlines.fit import msmt_kernels as kernels
 from tistreamlines.fit.amp_response import default_orders
@@ -240,6 +240,22 @@ def test_a_software_device_gives_the_same_bits(phantom, gtab, orders):
     here = fit_msmt(phantom.data, gtab, mask, RESPONSES, orders)
     np.testing.assert_array_equal(stacked(there, mask), stacked(here, mask))
     assert not there.failed.any()
+
+
+def test_a_device_with_little_memory_takes_fewer_voxels(monkeypatch):
+    asked = []
+
+    def batch(_program, _problem, _sizes, voxels, _turns):
+        asked.append(voxels)
+        if len(asked) < 3:
+            raise DeviceMemoryError("none left")
+        return voxels
+
+    monkeypatch.setattr(module, "_Batch", batch)
+    device, sizes = SimpleNamespace(on_gpu=True, on_host=False), SimpleNamespace(volumes=288)
+    assert module._batch(None, None, sizes, device, 500_001) == asked[-1] == 1 << 14
+    assert asked[0] == 500_001
+    assert all(voxels % kernels.RUN == 0 for voxels in asked[1:])
 
 
 @pytest.mark.parametrize("seconds", [1e-4, 0.37, 100])

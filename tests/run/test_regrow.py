@@ -93,6 +93,7 @@ def test_seeds_far_apart_are_in_blocks_of_their_own(maze, tmp_path, monkeypatch)
 
 @pytest.mark.nightly
 def test_on_a_gpu(maze, tmp_path):
+    """At night, since test_conformance.py compares devices by day."""
     try:
         choose("vulkan")
     except DeviceError as error:

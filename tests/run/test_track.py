@@ -18,6 +18,7 @@ from tistreamlines.io import cache as caching
 from tistreamlines.io import nifti
 from tistreamlines.io.cache import Cache
 from tistreamlines.io.writer import SINKS, WriterThread
+from tistreamlines.run import ends
 from tistreamlines.run.ends import Counts
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.seeding.files import seeds_in_file
@@ -345,6 +346,18 @@ class TestCounts:
         assert counts.points == sum(lengths)
         assert counts.median == (np.median(lengths) if lengths else 0)
         assert counts.mean == pytest.approx(np.mean(lengths) if lengths else 0)
+
+    def test_batches_that_are_counted_together(self, monkeypatch):
+        monkeypatch.setattr(ends, "TOGETHER", 2)
+        counts, batches = Counts(), [batch_of(*lengths) for lengths in ([4], [], [2, 9, 9], [1], [30, 2], [], [5])]
+        for number, batch in enumerate(batches, 1):
+            counts.add(batch)
+            if number in (3, 4):
+                assert counts.points == sum(len(part.points) for part in batches[:number])
+        whole = ts.Batch.concatenate(batches)
+        np.testing.assert_array_equal(counts.histogram, np.bincount(whole.lengths))
+        np.testing.assert_array_equal(counts.ends, np.bincount(whole.stop_reasons.ravel(), minlength=len(counts.ends)))
+        assert counts.streamlines == len(whole)
 
     def test_parameters_are_frozen(self):
         with pytest.raises(dataclasses.FrozenInstanceError):

@@ -15,9 +15,7 @@ import pytest
 BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "backends/conformance": {
         # SwiftShader and subgroups of another size run in other tests by day
-        "test_devices_give_the_cpus_bits": (
-            "lavapipe-*", "lavapipe of 128*", "vulkan-*", "cuda-*", "metal-*", "amd*",
-        ),
+        "test_devices_give_the_cpus_bits": ("lavapipe-*", "lavapipe of 128*", "vulkan-*", "cuda-*", "metal-*", "amd*"),
     },
     "backends/interpreted": {"test_getters_give_the_cpus_bits": ("boot", "det")},
     "backends/lost": {"test_one_line_and_nothing_left": ("30",)},

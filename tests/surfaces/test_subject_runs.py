@@ -95,13 +95,18 @@ def test_files_of_the_folder_are_not_replaced(folder, options, tmp_path):
         ts.track(output=tmp_path / "a.trx", act=folder / "sub", json_stats=surface, force=True, **options)
 
 
-@pytest.mark.parametrize(("more", "words"), [
-    ({"sgm_amyg_hipp": True}, "always are subcortical: leave it out"),
-    (dict.fromkeys(("pve_wm", "pve_gm", "pve_csf"), "a.nii"), "act and pve_wm exclude each other"),
-])
-def test_options_that_a_folder_excludes(folder, options, more, words):
-    with pytest.raises(ParameterError, match=words):
-        ts.track(act=folder / "sub", **options | more)
+def test_a_folder_excludes_maps(folder, options):
+    maps = dict.fromkeys(("pve_wm", "pve_gm", "pve_csf"), "a.nii")
+    with pytest.raises(ParameterError, match="act and pve_wm exclude each other"):
+        ts.track(act=folder / "sub", **options | maps)
+
+
+def test_an_option_of_labels_changes_nothing(folder):
+    """A preset has it, too."""
+    said: list[str] = []
+    TissueFiles((folder / "sub",), sgm_amyg_hipp=True).read(said.append)
+    assert len(said) == 1
+    assert "--sgm-amyg-hipp changes nothing" in said[0]
 
 
 def test_an_error_in_the_folder_is_one_line(folder, tmp_path, run):

@@ -12,7 +12,7 @@ from ..backends import open_program
 from ..backends.program import on_device
 from ..devices import CPU, Device, choose
 from ..errors import InputError
-from ..linker.host_arrays import chunked, flattened, padded
+from ..linker.host_arrays import flattened, in_chunks, padded
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
@@ -161,8 +161,8 @@ def equations_of(system: System, layout: kernels.Layout) -> kernels.Equations:
     positivity = positivity.reshape(LANES, layout.groups, -1).swapaxes(0, 1).reshape(LANES * layout.groups, -1)
     limits = np.array([system.positivity[0, 0], system.tau])
     return kernels.Equations(
-        moments=chunked(system.design), unconstrained=chunked(unconstrained.T), normal=_blocks(normal, layout),
-        table=flattened(positivity, LANES), sampling=chunked(positivity[:, :n].T), limits=limits,
+        moments=in_chunks(system.design), unconstrained=in_chunks(unconstrained.T), normal=_blocks(normal, layout),
+        table=flattened(positivity, LANES), sampling=in_chunks(positivity[:, :n].T), limits=limits,
     )
 
 

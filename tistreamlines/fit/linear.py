@@ -17,7 +17,7 @@ from ..backends.program import Program, on_device
 from ..devices import CPU, Device, choose, choose_wide
 from ..devices.threads import single_blas
 from ..errors import InputError
-from ..linker.host_arrays import chunked
+from ..linker.host_arrays import in_chunks
 from ..linker.lang import LANES
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, spread, team_memory
@@ -179,7 +179,7 @@ def tables_of(model: LinearModel, b0s: npt.NDArray[np.bool_], least: float) -> t
         chunks=round_up(len(model.degrees)) // LANES, least=int(limit.view(np.int32)),
     )
     tables = kernels.Tables(
-        unweighted=unweighted.astype(np.int32), constants=chunked(model.constants[None]),
-        matrix=chunked(rows.reshape(-1, len(model.degrees))),
+        unweighted=unweighted.astype(np.int32), constants=in_chunks(model.constants[None]),
+        matrix=in_chunks(rows.reshape(-1, len(model.degrees))),
     )
     return tables, layout

@@ -35,6 +35,7 @@ NEAR = 0.15  # product of two normals, above which a half-space is left out of t
 BATCH, FEWEST, MOST = 1 << 14, 1 << 14, 1 << 20  # voxels of a batch on the host, and on a GPU: multiples of a run's
 FIRST = 1 << 16, 1 << 17  # voxels of the first two batches on a GPU
 SECONDS = 3.0  # that a later batch may take there: each ends with some threads that wait for the last voxels
+SIGNALS = 1 << 29  # of a batch at most
 IN_WORK = 2  # batches of which one is fitted while another is copied
 
 __all__ = ["TissueFit", "fit_msmt"]
@@ -231,7 +232,8 @@ class _Pace:
 
 def _batch(program: Program, problem: TissueProblem, sizes: ConeSizes, device: Device, count: int) -> _Batch:
     """Return memory for as many of so many voxels as the device has room for."""
-    most = min(MOST if device.on_gpu else BATCH, max(count, 1))
+    most = min(MOST, SIGNALS // sizes.volumes // FEWEST * FEWEST) if device.on_gpu else BATCH
+    most = max(min(most, count), 1)
     while True:
         try:
             return _Batch(program, problem, sizes, most, _turns(device))

@@ -33,7 +33,7 @@ def flattened(values: Array, extra: int = 0) -> Array:
     return out[: values.size + extra]
 
 
-def chunked(values: Array) -> Array:
+def in_chunks(values: Array) -> Array:
     """Return a matrix (rows, columns) in chunks of 32 columns, the rows of each one after the other, float64."""
     rows, columns = values.shape
     whole = padded(values, rows, -(-columns // LANES) * LANES)

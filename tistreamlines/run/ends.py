@@ -215,7 +215,7 @@ class Counts:
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch."""
         self.streamlines += len(batch)
-        self._waiting.append((batch.offsets, batch.stop_reasons))
+        self._waiting.append((batch.offsets.copy(), batch.stop_reasons.copy()))  # which lie in memory with the points
         if len(self._waiting) == TOGETHER:
             self._count()
 

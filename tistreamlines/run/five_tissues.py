@@ -20,7 +20,7 @@ from ..surfaces.hybrid import Subject, of_subject, open_subject
 from ..surfaces.modules import HIPPOCAMPI_FROM, THALAMI_FROM
 from ..tracking.products.grid import finer
 from ..tracking.stopping.anatomy import TISSUES as FRACTIONS
-from ..tracking.stopping.segmentation import ALWAYS_SUBCORTICAL, FODS, cropped, of_fractions, of_segmentation
+from ..tracking.stopping.segmentation import FODS, cropped, of_fractions, of_segmentation
 from .fod_files import shares_in
 from .outputs import check_name, taken_by
 
@@ -194,7 +194,8 @@ def _subject(
             raise ParameterError(f"{flag(options[0])} is for a subject's folder of FreeSurfer: leave it out")
         return None
     if sgm_amyg_hipp:
-        raise ParameterError(ALWAYS_SUBCORTICAL)
+        raise ParameterError(f"{flag('sgm_amyg_hipp')} is for labels; of a subject's folder, amygdalae and hippocampi "
+                             "always are subcortical: leave it out")
     if "template" in options and "voxel_size" in options:
         raise ParameterError(f"{flag('template')} and {flag('voxel_size')} both say what the grid is: give one of them")
     choices = {"hippocampi": HIPPOCAMPI_FROM, "thalami": THALAMI_FROM}

@@ -48,8 +48,10 @@ def series_of(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[
 def locate(series: Series, parameters: Parameters, affine: npt.ArrayLike | None) -> tuple[Series, Parameters]:
     """Give every array of voxels its affine: the argument, or that of the first image."""
     placed = set(names_in_memory()) - {"seeds"}
-    options = {name: source for name, source in parameters.inputs().items()
-               if name.split()[0] in placed and not is_folder(source)}
+    options = {  # a folder has no affine, but for those of SOURCES
+        name: source for name, source in parameters.inputs().items()
+        if (option := name.split()[0]) in placed and (option in SOURCES or not is_folder(source))
+    }
     first = {name: source for name, source in options.items() if name.split()[0] in SOURCES}
     images = {**{name: source for name, source in series.items() if name == "dwi"}, **first, **options}
     arrays = {name: v for name, v in images.items() if isinstance(v, InMemory) and v.affine is None}

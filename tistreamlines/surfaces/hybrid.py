@@ -151,12 +151,12 @@ def open_subject(folder: AnyPath, hippocampi: str | None = None, thalami: str | 
         If a file is missing or damaged; it names the first. Also if the folder may not be read.
     """
     try:
-        return _opened(Path(folder), hippocampi, thalami)
+        return _subject_in(Path(folder), hippocampi, thalami)
     except OSError as error:
         raise InputError(f"{error.filename}: cannot be read ({error.strerror}); check the path") from error
 
 
-def _opened(folder: Path, hippocampi: str | None, thalami: str | None) -> Subject:
+def _subject_in(folder: Path, hippocampi: str | None, thalami: str | None) -> Subject:
     """Open the files of a folder; raise an OSError if it may not be searched or listed."""
     names = [name for name in SEGMENTATIONS if (folder / name).exists()] or SEGMENTATIONS
     paths = []

@@ -101,7 +101,7 @@ def test_particles_and_many_regions(tracked, head, spots, tmp_path):
 @pytest.mark.nightly
 @pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
 def test_a_gpu_takes_many_regions_of_every_kind(tracked, head, spots, mask_on_another_grid, tmp_path):
-    """Kernels have at most 64 arguments there."""
+    """Kernels have at most 64 arguments there. At night, since they take long to compile."""
     options: dict[str, Any] = {
         "include": [*around(spots, 40), mask_on_another_grid], "exclude": [spots[3]], "limit_mask": head.mask,
         "ends_in": [[*spots[0][:3], 90.0]], "max_length": 200, "stop_when_included": True,

@@ -1,9 +1,11 @@
 """Visits of streamlines to fixels: against dense sampling of curves, and tckmap's lengths in voxels."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pytest
+from region_runs import vulkan
 from visited import AFFINE, ALONG_X, SHAPE, STEP, batch, curves, fixel_table, lengths_of, table_of
 
 from tistreamlines.devices import choose
@@ -104,6 +106,19 @@ def test_several_batches_are_as_one():
     for cuts in ([0, 30, 31, 100], [0, 99, 100]):  # memory of the first ones serves the second ones, too
         parts = visitor.parts(*(lines[a:b] for a, b in pairwise(cuts)))
         np.testing.assert_array_equal(lengths_of(parts, 100, table.count), expected)
+
+
+@pytest.mark.skipif(not vulkan(), reason="no Vulkan device: install mesa-vulkan-drivers and libvulkan1")
+def test_memory_of_a_gpu_is_used_again(monkeypatch):
+    """By launches of fewer and of more points, in two threads."""
+    table, lines = fixel_table(), curves(100, seed=3)
+    expected = lengths_of(Visitor(table, STEP, choose("cpu")).parts(lines), 100, table.count)
+    monkeypatch.setattr(module, "ON_GPU", 300)
+    visitor = Visitor(table, STEP, choose("vulkan"))
+    with ThreadPoolExecutor(2) as pool:
+        for parts in pool.map(visitor.parts, [lines] * 4):
+            assert len(parts) > 3
+            np.testing.assert_array_equal(lengths_of(parts, 100, table.count), expected)
 
 
 def test_visits_do_not_depend_on_room_or_on_how_many_are_found_at_a_time(monkeypatch):

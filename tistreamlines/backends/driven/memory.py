@@ -18,7 +18,8 @@ from ..faults import refuse_fork, understood
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 PIECE_BYTES = 1 << 25  # that are copied to the device at a time, while the host lays out the next ones
-IDLE_BYTES = 1 << 30  # of buffers on the host that are kept for later copies: to free one waits for the device
+IDLE_BYTES = 1 << 30  # of buffers on the host that are kept for later copies: freeing one waits for the device
+MUCH = 4  # times the size of a copy, which a buffer for it has at most
 
 
 class Functions(dict[str, Callable[..., int]]):
@@ -144,9 +145,12 @@ class Memory(Generic[Mark]):
             length = min(size - start, PIECE_BYTES)
             with self.turn():
                 copy = self.copy_buffer(length)
-            c.memmove(copy.mapped, address + start, length)
-            with self.turn():
-                self.give_back(copy, self._send(copy, target, start, length))
+            try:
+                c.memmove(copy.mapped, address + start, length)
+                with self.turn():
+                    copy.used = self._send(copy, target, start, length)
+            finally:
+                self.returned.append(copy)
 
     def _send(self, source: Buffer[Mark], target: Buffer[Mark], start: int, size: int) -> Mark:
         """Let the device copy bytes of a buffer of the host to another one, from ``start`` on; return the mark of that."""
@@ -187,7 +191,10 @@ class Memory(Generic[Mark]):
         self._free()
         try:
             return self._allocated(size, host)
-        except DeviceMemoryError:  # what the last kernels use may be enough
+        except DeviceMemoryError:  # what the last kernels use may be enough, with what lies idle
+            self._take_returned()
+            self._spent.extend(self._copies)
+            self._copies.clear()
             self.sync()
             self._free()
             return self._allocated(size, host)
@@ -217,15 +224,20 @@ class Memory(Generic[Mark]):
 
     def copy_buffer(self, size: int) -> Buffer:
         """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
-        while self.returned:
-            returned = self.returned.popleft()
-            self.give_back(returned, returned.used)
-        fitting = [buffer for buffer in self._copies if buffer.size >= size and self.is_done(buffer.used)]
+        self._take_returned()
+        most = max(MUCH * size, PIECE_BYTES)  # a greater one would be missing where it is needed
+        fitting = [buffer for buffer in self._copies if size <= buffer.size <= most and self.is_done(buffer.used)]
         if fitting:
             best = min(fitting, key=lambda buffer: buffer.size)
             self._copies.remove(best)
             return best
         return self.buffer(size + size // 4, host=True)
+
+    def _take_returned(self) -> None:
+        """Take back the buffers that Python or :meth:`put` has returned."""
+        while self.returned:
+            returned = self.returned.popleft()
+            self.give_back(returned, returned.used)
 
     def give_back(self, buffer: Buffer, used: Mark | None) -> None:
         """Take a buffer back, with the mark of its copy, and free those that have lain idle longest."""

@@ -152,8 +152,8 @@ class DrivenProgram(GpuProgram[Array]):
             copy.used = mark = gpu.fetch(array.buffer, copy, 4 * count)
 
         def wait() -> np.ndarray:
-            unasked.detach()
             gpu.wait(mark)
+            unasked.detach()
             return _array_in(copy, count, lambda: gpu.returned.append(copy))
 
         unasked = finalize(wait, gpu.returned.append, copy)  # in case nobody asks for it

@@ -53,7 +53,8 @@ def able(device: Device) -> bool:
 
 
 class Gpu(Memory[int]):
-    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`wait` needs none.
+    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`put` and
+    :meth:`wait` need none.
 
     Attributes
     ----------

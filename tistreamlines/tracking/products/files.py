@@ -103,7 +103,10 @@ class ProductFile:
         """Read what :meth:`keep` has written; ``dropped`` has the dropped streamlines for each reason."""
 
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
-        """Take the weight of each streamline into account, (n,), when all have come; called before ``write``."""
+        """Take the weight of each streamline into account, (n,), when all have come.
+
+        It is called before ``write`` in the same thread; other products write meanwhile.
+        """
 
 
 class WeightProduct(ProductFile):

@@ -69,10 +69,6 @@ NOT_TOLD_APART = (
     "the tissues of FODs do not tell cortical from subcortical grey matter: all of it counts as cortical, so "
     "streamlines end as they enter a deep nucleus; --sgm adds a segmentation of these"
 )
-ALWAYS_SUBCORTICAL = (
-    "--sgm-amyg-hipp is for labels; of a subject's folder, amygdalae and hippocampi always are subcortical: leave it "
-    "out"
-)
 
 
 @dataclass(frozen=True)
@@ -97,7 +93,8 @@ class TissueFiles:
         """Return the five fractions and their grid; see :func:`read_tissues`."""
         if len(self.files) == 1 and (subject := subject_at(self.files[0])) is not None:
             if self.sgm_amyg_hipp:
-                raise ParameterError(ALWAYS_SUBCORTICAL)
+                warn(f"--sgm-amyg-hipp changes nothing: amygdalae and hippocampi of a subject's folder ({self}) always "
+                     "are subcortical")
             states = tuple(map(_state_of, subject.files))
             # one thread, since two of a run may ask at once
             return thread_pool("folder", 1).submit(_read_folder, Path(self.files[0]), states).result()
@@ -173,7 +170,10 @@ def subject_files(source: AnyPath) -> tuple[Path, ...]:
 
 def _state_of(file: Path) -> State:
     """Return what changes with a file."""
-    status = file.stat()
+    try:
+        status = file.stat()
+    except OSError as error:
+        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 

@@ -25,9 +25,11 @@ from .fixels import FixelRules, Fixels, fixels_of
 from .fods import Fods, option_fods
 from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
-from .visit_memory import VisitList, VisitMemory
+from .visit_memory import WHILE_THEY_COME, VisitList, VisitMemory
 from .visits import Visitor
 
+MOST_BATCHES = 16  # that are gathered: workers share their memory, and have only some
+POINT, FEWEST = 12, 2**18  # bytes of a point; points that are gathered whatever the limit of memory
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (
     "Iteration", "Cost_data", "Cost_reg_tik", "Cost_reg_tv", "Cost_reg", "Cost_total", "Streamlines", "Fixels_excluded",
@@ -68,6 +70,7 @@ class Sift2Weights(WeightProduct):
         workers = thread_count(threads)
         self._backlog, self._count = Backlog("visits", workers, max(1, workers - 1), self._parts.extend), 0
         self._gathered: list[Batch] = []  # batches that do not make a launch yet
+        self._points = 0  # of these
         self.value: Weights | None = None
 
     def follow(self, followed: object, progress: Callable[[float], object] = lambda _: None) -> None:
@@ -85,17 +88,23 @@ class Sift2Weights(WeightProduct):
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
         self._memory = VisitMemory(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
         self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
+        if limit is not None:  # each thread has points, and as many wait
+            share = limit // (WHILE_THEY_COME * POINT * 2 * thread_count(self._threads))
+            self._visitor.together = min(self._visitor.together, max(share, FEWEST))
         self.doubts += tuple(notes)
 
     def add(self, batch: Batch) -> None:
         """Find the visits of streamlines in another thread, once there are enough; wait if many wait for that."""
+        if not len(batch):
+            return
         self._gathered.append(batch)
-        if sum(len(gathered.points) for gathered in self._gathered) >= self._visitor.together:
+        self._points += len(batch.points)
+        if self._points >= self._visitor.together or len(self._gathered) == MOST_BATCHES:
             self._hand_over()
 
     def _hand_over(self) -> None:
         """Have a thread find the visits of the batches that were gathered."""
-        batches, self._gathered = self._gathered, []
+        batches, self._gathered, self._points = self._gathered, [], 0
         self._backlog.submit(self._find_visits, batches, self._count)
         self._count += sum(map(len, batches))
 

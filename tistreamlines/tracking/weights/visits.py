@@ -207,7 +207,7 @@ class Visitor:
     def parts(self, *batches: Batch) -> list[VisitList]:
         """Return the visits of the streamlines of batches, numbered from 0 on; some without points are left out.
 
-        Several threads may do so at once; they take turns with the device.
+        Several threads may do so at once; as many as there are rooms use the device.
         """
         batch = batches[0] if len(batches) == 1 else self._join(batches)
         share = max(self.together, len(batch.points) / max(1, round(len(batch.points) / self.together)))

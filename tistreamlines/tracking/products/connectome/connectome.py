@@ -198,7 +198,8 @@ class Connectomes(ProductFile):
     def take_weights(self, weights: Array) -> None:
         """Sum the streamlines that have come, weighted, (n,)."""
         self._backlog.wait()
-        pool, held = thread_pool("connectome", self._threads), list(joined_in_blocks(self._held))
+        pool, held = thread_pool("connectome", self._threads), list(blocks_of(self._held))
+        self._held = []
         greatest = np.zeros(3 + len(self._sampled.units))
         for most in pool.map(_StreamlineData.greatest, held):
             greatest = np.maximum(greatest, most)
@@ -210,7 +211,6 @@ class Connectomes(ProductFile):
             self._sum(joined, np.rint(unit * weighted_columns(joined.lengths, joined.samples)).astype(np.int64))
 
         deque(pool.map(add, held, np.cumsum([len(joined.lengths) for joined in held]).tolist()), maxlen=0)
-        self._held = []
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
@@ -262,7 +262,7 @@ class _StreamlineData:
         return np.abs(weighted_columns(self.lengths, self.samples)).max(axis=0, initial=0)
 
 
-def joined_in_blocks(held: Sequence[_StreamlineData]) -> Iterator[_StreamlineData]:
+def blocks_of(held: Sequence[_StreamlineData]) -> Iterator[_StreamlineData]:
     """Join what is known of streamlines in their order; threads are slow with small arrays."""
     blocks = np.cumsum([len(part.lengths) for part in held]) // BLOCK
     begins = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(held)]
