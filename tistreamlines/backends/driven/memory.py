@@ -191,7 +191,7 @@ class Memory(Generic[Mark]):
         self._free()
         try:
             return self._allocated(size, host)
-        except DeviceMemoryError:  # what the last kernels use may be enough, with what lies idle
+        except DeviceMemoryError:  # the memory of the last kernels, and idle buffers, may be enough
             self._take_returned()
             self._spent.extend(self._copies)
             self._copies.clear()

@@ -35,7 +35,7 @@ ROUNDED = 1e-3  # part of a step by which files round it
 MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
 USUAL_PARTS = 50  # for which a lane has room at first
 TOGETHER, ON_GPU = 2**20, 2**23  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
-ROOMS = 2  # of a GPU, which receives the points of a launch while it finds the visits of another
+LAUNCHES = 2  # of a GPU: it receives the points of one while it finds the visits of the other
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
 
@@ -137,7 +137,7 @@ class _Lines(NamedTuple):
     offsets: Array
 
 
-class _Room:
+class _LaunchMemory:
     """Memory for the points and visits of a launch; a GPU uses it again, since to free some waits for all kernels."""
 
     def __init__(self, program: Program, device: Device) -> None:
@@ -200,14 +200,14 @@ class Visitor:
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
         self._memory = local()
-        self._rooms: SimpleQueue[_Room] = SimpleQueue()
-        for _ in range(1 if device.on_host else ROOMS):
-            self._rooms.put(_Room(self._program, device))
+        self._launches: SimpleQueue[_LaunchMemory] = SimpleQueue()
+        for _ in range(1 if device.on_host else LAUNCHES):
+            self._launches.put(_LaunchMemory(self._program, device))
 
     def parts(self, *batches: Batch) -> list[VisitList]:
         """Return the visits of the streamlines of batches, numbered from 0 on; some without points are left out.
 
-        Several threads may do so at once; as many as there are rooms use the device.
+        Several threads may do so at once; on a GPU, two of them use the device.
         """
         batch = batches[0] if len(batches) == 1 else self._join(batches)
         share = max(self.together, len(batch.points) / max(1, round(len(batch.points) / self.together)))
@@ -240,27 +240,27 @@ class Visitor:
         starts[: len(order)] = offsets[order]
         paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
         depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
-        room = self._rooms.get()
+        memory = self._launches.get()
         try:
-            arguments = self._values | room.fill(paths)
+            arguments = self._values | memory.fill(paths)
             while True:
-                begin, words, visited = self._visit(depth, room, arguments)
+                begin, words, visited = self._visit(depth, memory, arguments)
                 most = visited.reshape(teams, LANES).max(axis=1)
                 if (most <= depth).all():
                     break
                 depth = np.maximum(depth, most)
             del arguments  # whose memory the next thread needs on the host
         finally:
-            self._rooms.put(room)
+            self._launches.put(memory)
         lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
         return _trim(lanes, begin, words, visited.reshape(teams, LANES), most)
 
-    def _visit(self, depth: Array, room: _Room, arguments: Arguments) -> tuple[Array, Array, Array]:
+    def _visit(self, depth: Array, memory: _LaunchMemory, arguments: Arguments) -> tuple[Array, Array, Array]:
         """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
         program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
         total = int(LANES * (depth + 1).sum())
         places = {"slots_begin": begin.astype(np.int32), "slots_depth": depth.astype(np.int32)}
-        slots = room.fill(places) | room.empty({"slots_words": total, "slots_visited": LANES * len(depth)})
+        slots = memory.fill(places) | memory.empty({"slots_words": total, "slots_visited": LANES * len(depth)})
         program.run(visit_fixels.__name__, len(depth), arguments | slots)
         words = program.later(slots["slots_words"], total)
         return begin, words.wait(), program.host(slots["slots_visited"], LANES * len(depth))
