@@ -162,8 +162,9 @@ def subject_at(source: AnyPath) -> Subject | None:
 
 def subject_files(source: AnyPath) -> tuple[Path, ...]:
     """Return the files that are read of a subject's folder; none of anything else, nor of a folder with an error."""
-    with suppress(TrackingError):
-        if (subject := subject_at(source)) is not None:
+    with suppress(TrackingError, OSError):
+        has_surfaces = is_folder(source) and (Path(source) / "surf").is_dir()  # unlike other folders, as of bedpostX
+        if has_surfaces and (subject := subject_at(source)) is not None:
             return subject.files
     return ()
 
