@@ -253,7 +253,7 @@ def test_a_device_with_little_memory_takes_fewer_voxels(monkeypatch):
 
     monkeypatch.setattr(module, "_Batch", batch)
     device, sizes = SimpleNamespace(on_gpu=True, on_host=False), SimpleNamespace(volumes=288)
-    assert module._batch(None, None, sizes, device, 500_001) == asked[-1] == 1 << 14
+    assert module._memory_for(None, None, sizes, device, 500_001) == asked[-1] == 1 << 14
     assert asked[0] == 500_001
     assert all(voxels % kernels.RUN == 0 for voxels in asked[1:])
 

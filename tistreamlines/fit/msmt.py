@@ -34,7 +34,7 @@ from .tissues import TissueProblem, tissue_shells
 NEAR = 0.15  # product of two normals, above which a half-space is left out of the window when the other has entered
 BATCH, FEWEST, MOST = 1 << 14, 1 << 14, 1 << 20  # voxels of a batch on the host, and on a GPU: multiples of a run's
 FIRST = 1 << 16, 1 << 17  # voxels of the first two batches on a GPU
-SECONDS = 3.0  # that a later batch may take there: each ends with some threads that wait for the last voxels
+SECONDS = 3.0  # that a later batch may take there; long ones are better, since threads wait at the end of each
 SIGNALS = 1 << 29  # of a batch at most
 IN_WORK = 2  # batches of which one is fitted while another is copied
 
@@ -167,7 +167,7 @@ def fit_msmt(
     out = np.zeros((mask.size, sizes.unknowns), np.float32)
     residual, failed = np.zeros(mask.size, np.float32), np.zeros(mask.size, bool)
     voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
-    batch = _batch(program, problem, sizes, device, len(voxels))
+    batch = _memory_for(program, problem, sizes, device, len(voxels))
     waiting: deque[tuple[Array, Transfer]] = deque()
     pace = _Pace(batch.voxels)
 
@@ -215,22 +215,21 @@ class _Pace:
     """
 
     def __init__(self, most: int) -> None:
-        self._most, self._sizes, self._last = most, deque(FIRST), time.perf_counter()
+        self._most, self._first, self._size, self._last = most, deque(FIRST), FEWEST, time.perf_counter()
 
     def next(self) -> int:
         """Return the voxels of the next batch."""
-        return min(self._sizes.popleft() if len(self._sizes) > 1 else self._sizes[0], self._most)
+        return min(self._first.popleft() if self._first else self._size, self._most)
 
     def note(self, count: int) -> None:
         """Take into account that a batch of so many voxels has come."""
         now = time.perf_counter()
         seconds, self._last = now - self._last, now
-        if len(self._sizes) == 1:
-            # runs of other voxels would begin elsewhere, and could end at other bits
-            self._sizes[0] = max(int(count * SECONDS / seconds) // FEWEST, 1) * FEWEST
+        # in whole runs: the fit of a voxel begins from that of the one before it in its run
+        self._size = max(int(count * SECONDS / seconds) // FEWEST, 1) * FEWEST
 
 
-def _batch(program: Program, problem: TissueProblem, sizes: ConeSizes, device: Device, count: int) -> _Batch:
+def _memory_for(program: Program, problem: TissueProblem, sizes: ConeSizes, device: Device, count: int) -> _Batch:
     """Return memory for as many of so many voxels as the device has room for."""
     most = min(MOST, SIGNALS // sizes.volumes // FEWEST * FEWEST) if device.on_gpu else BATCH
     most = max(min(most, count), 1)

@@ -194,7 +194,7 @@ def _tissue(parameters: Parameters, _: float) -> str:
     return f"in cerebrospinal fluid (--stopping {parameters.stopping}): the tissue maps may be exchanged or shifted"
 
 
-TOGETHER = 64  # batches that are counted at a time: after each call of NumPy, Python's lock has to be waited for
+TOGETHER = 64  # batches that are counted at a time, since each call of NumPy may have to wait for Python's lock
 
 
 @dataclass
@@ -215,7 +215,8 @@ class Counts:
     def add(self, batch: Batch) -> None:
         """Add the streamlines of a batch."""
         self.streamlines += len(batch)
-        self._waiting.append((batch.offsets.copy(), batch.stop_reasons.copy()))  # which lie in memory with the points
+        # not views, which keep the memory of the points
+        self._waiting.append((batch.offsets.copy(), batch.stop_reasons.copy()))
         if len(self._waiting) == TOGETHER:
             self._count()
 

@@ -32,8 +32,7 @@ class Mark:
 
 
 class Gpu(Memory[Mark]):
-    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`put` and
-    :meth:`wait` need none.
+    """A device. Threads call its methods one at a time, in a :meth:`turn`; :meth:`put` and :meth:`wait` need none.
 
     Kernels and copies to the device follow each other in a stream. Copies to the host have a separate stream, and wait
     only for earlier work.

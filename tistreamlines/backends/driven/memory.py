@@ -19,7 +19,7 @@ Mark = TypeVar("Mark")  # says how far the device has to come until something is
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
 PIECE_BYTES = 1 << 25  # that are copied to the device at a time, while the host lays out the next ones
 IDLE_BYTES = 1 << 30  # of buffers on the host that are kept for later copies: freeing one waits for the device
-MUCH = 4  # times the size of a copy, which a buffer for it has at most
+MUCH = 4  # a buffer of the host is at most so many times as large as its copy
 
 
 class Functions(dict[str, Callable[..., int]]):
@@ -223,7 +223,7 @@ class Memory(Generic[Mark]):
         self._spent.extend(waiting)
 
     def copy_buffer(self, size: int) -> Buffer:
-        """Return a buffer of the host for a copy; :meth:`give_back` takes it."""
+        """Return a buffer of the host for a copy; callers append it to :attr:`returned` when they are done with it."""
         self._take_returned()
         most = max(MUCH * size, PIECE_BYTES)  # a greater one would be missing where it is needed
         fitting = [buffer for buffer in self._copies if size <= buffer.size <= most and self.is_done(buffer.used)]
@@ -234,14 +234,8 @@ class Memory(Generic[Mark]):
         return self.buffer(size + size // 4, host=True)
 
     def _take_returned(self) -> None:
-        """Take back the buffers that Python or :meth:`put` has returned."""
+        """Keep the buffers that were returned, and free those that have lain idle longest."""
         while self.returned:
-            returned = self.returned.popleft()
-            self.give_back(returned, returned.used)
-
-    def give_back(self, buffer: Buffer, used: Mark | None) -> None:
-        """Take a buffer back, with the mark of its copy, and free those that have lain idle longest."""
-        buffer.used = used
-        self._copies.append(buffer)
+            self._copies.append(self.returned.popleft())
         while sum(idle.size for idle in self._copies) > IDLE_BYTES:
             self.forget(self._copies.pop(0))

@@ -53,8 +53,7 @@ def able(device: Device) -> bool:
 
 
 class Gpu(Memory[int]):
-    """A device. Threads call the methods one at a time, in a :meth:`turn`; only :meth:`put` and
-    :meth:`wait` need none.
+    """A device. Threads call its methods one at a time, in a :meth:`turn`; :meth:`put` and :meth:`wait` need none.
 
     Attributes
     ----------

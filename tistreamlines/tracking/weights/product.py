@@ -28,7 +28,7 @@ from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
 from .visit_memory import WHILE_THEY_COME, VisitList, VisitMemory
 from .visits import Visitor
 
-MOST_BATCHES = 16  # that are gathered: workers share their memory, and have only some
+MOST_BATCHES = 16  # that are gathered, since those of other processes hold shared memory
 POINT, FEWEST = 12, 2**18  # bytes of a point; points that are gathered whatever the limit of memory
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (

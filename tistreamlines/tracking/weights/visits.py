@@ -146,12 +146,13 @@ class _LaunchMemory:
 
     def fill(self, values: Mapping[str, Array]) -> Arguments:
         """Return arguments that hold these values."""
-        program = self._program
         if self._on_host:
-            return on_device(program, dict(values))
-        kinds = {name: REALS if value.dtype.kind == "f" else INTS for name, value in values.items()}
-        arrays = {name: self._array(name, value.size, kinds[name]) for name, value in values.items()}
-        return {name: program.upload(array, values[name]) for name, array in arrays.items()}
+            return on_device(self._program, dict(values))
+        arguments: Arguments = {}
+        for name, value in values.items():
+            array = self._array(name, value.size, REALS if value.dtype.kind == "f" else INTS)
+            arguments[name] = self._program.upload(array, value)
+        return arguments
 
     def empty(self, sizes: Mapping[str, int]) -> Arguments:
         """Return arguments of so many whole numbers, for a kernel to fill."""
@@ -210,8 +211,9 @@ class Visitor:
         Several threads may do so at once; on a GPU, two of them use the device.
         """
         batch = batches[0] if len(batches) == 1 else self._join(batches)
-        share = max(self.together, len(batch.points) / max(1, round(len(batch.points) / self.together)))
-        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // math.ceil(share), append=-1)) + 1
+        launches = max(round(len(batch.points) / self.together), 1)
+        share = max(math.ceil(len(batch.points) / launches), 1)
+        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // share, append=-1)) + 1
         begins = [0, *cuts.tolist()]
         return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
 
