@@ -100,6 +100,7 @@ def prepare(options, signals, gtab, fa, seeds, space):
 def wait_for_kernels(engine: Engine) -> None:
     """Wait for each launch of an engine's kernels, and let its statistics tell for how long."""
     program, seconds = engine.growth.program, engine.statistics.seconds
+    seconds["kernels"] = 0.0
     run = program.run
 
     def measured(name: str, count: int, values: Mapping[str, object]) -> None:

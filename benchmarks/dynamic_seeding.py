@@ -37,7 +37,7 @@ def measured(path: Path, fixels: Fixels) -> Run:
     visitor = Visitor(fixels.table, step_of_tractogram(path) or 1.0, choose("cpu"))
     units, count = np.zeros(fixels.table.count), 0
     for batch in stored_batches(path):
-        units += sum(part.units(len(units)) for part in visitor.parts(batch))
+        units += visitor.lengths(batch)
         count += len(batch)
     density = units * np.sum(fixels.masks * fixels.fibres) / np.sum(fixels.masks * units)
     return {

@@ -33,9 +33,10 @@ PRESET = "qsirecon-msmt-act"
 
 
 def write_tissues(folder: Path, head: Head, affine: np.ndarray) -> None:
-    """Write the five tissues: no deep grey matter, no lesion."""
-    none = np.zeros_like(head.tissues["wm"])
-    parts = [head.tissues["gm"], none, head.tissues["wm"], head.tissues["csf"], none]
+    """Write the five tissues; what has no bundle has the signal of grey matter, so it is deep grey matter."""
+    white = head.tissues["wm"]
+    bundles = np.minimum(np.sum(head.fractions, axis=0) * head.mask, white)
+    parts = [head.tissues["gm"], white - bundles, bundles, head.tissues["csf"], np.zeros_like(white)]
     nib.save(nib.Nifti1Image(np.stack(parts, axis=-1), affine), folder / "5tt.nii.gz")
 
 

@@ -265,7 +265,6 @@ class _Regrowth:
                 yield replace(batch, groups=tuple(Groups(g.names, g.numbers[rows]) for g in self.numbers.groups))
         if done < len(keys):
             raise self._differs(done)
-        self.run.kernel_seconds += engine.statistics.seconds["kernels"]
         if not counted.verdicts[Verdict.ACCEPTED]:
             log.warn("no streamline passes by the regions as --include and --exclude ask for")
 

@@ -57,7 +57,7 @@ class TrackResult(Result):
         How many streamlines were dropped for each reason. A streamline counts for the first reason that holds, so these
         numbers and ``n_streamlines`` add up to the streamlines that were grown.
     seconds : dict of str to float
-        Duration of each stage, and ``total``, their sum; ``kernels`` is the time of a GPU within ``track``.
+        Duration of each stage, and ``total``, their sum.
     path : Path or None
         The tractogram, if one was written.
     parameters : Parameters

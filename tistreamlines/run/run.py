@@ -53,7 +53,6 @@ class Run:
     receiver : what becomes of the streamlines.
     kernels : what the kernels of the engine are made of.
     sample : an even sample of the streamlines so far, which notebooks draw.
-    kernel_seconds : for how long a GPU has computed.
     """
 
     series: Series
@@ -65,7 +64,6 @@ class Run:
     receiver: Receiver
     kernels: KernelParts
     sample: list[Batch] = field(default_factory=list)
-    kernel_seconds: float = 0.0
 
     def batches(self) -> Generator[Batch, None, None]:
         """Track all seeds, and count the streamlines."""
@@ -76,27 +74,25 @@ class Run:
 
     def tracked(self, seeds: range) -> Generator[Batch, None, None]:
         """Track some of the seeds; end where enough streamlines are selected."""
-        statistics = self.engine.statistics
         self.log.begin("track")
         limit, begun = self.parameters.time_limit, time.perf_counter()
 
         def enough() -> bool:
             return limit is not None and time.perf_counter() - begun >= limit
 
-        for block in self._blocks(seeds):
-            if self.left == 0 or enough():
-                break
-            track = self.engine.track(*block, most=self.left, enough=enough)
-            with closing(track) as grown:  # type: ignore[type-var]
-                for batch in grown:
-                    if batch.has_points:
-                        self.plan.seeds.heed(batch)
-                    self._progress()
-                    yield batch
-            self.kernel_seconds += statistics.seconds["kernels"]
+        source, more = self.plan.seeds, len(seeds) > SEEDS_AT_ONCE or self.plan.seeds.round_from(0) is not None
+        track = self.engine.track_all(self._blocks(seeds), most=self.left, enough=enough, more=more)
+        with closing(track) as grown:  # type: ignore[type-var]
+            for batch in grown:
+                source.heed(batch, self.engine.seeds_done)
+                self._progress()
+                yield batch
 
-    def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any], None, None]:
-        """Compute seeds and directions, with the number of the first; several devices take all of them in slices."""
+    def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any] | None, None, None]:
+        """Compute seeds and directions, with the number of the first; several devices take all of them in slices.
+
+        None stands for seeds that depend on streamlines to come.
+        """
         source, first = self.plan.seeds, seeds.start
         if len(self.devices) > 1 and source.round_from(0) is None:
             from ..workers.several import Sliced
@@ -104,6 +100,8 @@ class Run:
             yield Sliced(source.points, first, len(seeds)), first, Sliced(source.directions, first, len(seeds))
             return
         while first < seeds.stop:
+            while not source.is_ready(first, self.engine.seeds_done):
+                yield None
             count = min(source.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
             yield np.asarray(source.points(first, count)), first, source.directions(first, count)
             first += count
@@ -246,7 +244,7 @@ class Run:
             device=name_of(self.devices),
             n_streamlines=counted.pop("streamlines"),
             **counted,
-            seconds={"kernels": round(self.kernel_seconds, 4), **self.log.durations()},
+            seconds=self.log.durations(),
             path=path,
             parameters=self.parameters,
             notes=tuple(map(python_names, self.log.notes)),

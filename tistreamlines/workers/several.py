@@ -147,6 +147,25 @@ class Several:
         finally:
             self._new_turn()
 
+    def track_all(
+        self, blocks: Iterator[tuple[Array | Sliced, int, Array | Sliced | None] | None], *, most: int | None = None,
+        enough: Callable[[], bool] = lambda: False, more: bool = True,
+    ) -> Iterator[Batch]:
+        """Grow streamlines from blocks of seeds, one after the other; see :meth:`..engine.engine.Engine.track_all`."""
+        del more
+        left = 2**62 if most is None else most
+        for block in blocks:
+            if block is None or not left or enough():
+                return
+            for batch in self.track(*block, most=left, enough=enough):
+                left -= len(batch)
+                yield batch
+
+    @property
+    def seeds_done(self) -> int:
+        """How many seeds have had all their streamlines handed out."""
+        return self.statistics.seeds
+
     def initial_directions(self, points: Array) -> tuple[Array, Array]:
         """Have a worker find the initial directions at points, see :mod:`..tracking.engine.directions`."""
         self._directions_found, asked = None, None

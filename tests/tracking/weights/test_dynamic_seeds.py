@@ -47,7 +47,7 @@ def density_of(path, fixels):
     """The density of streamlines in each fixel, as fibre densities are."""
     visitor, units = Visitor(fixels.table, 1.0, choose("cpu")), np.zeros(fixels.table.count)
     for batch in stored_batches(Path(path)):
-        units += sum(part.units(len(units)) for part in visitor.parts(batch))
+        units += visitor.lengths(batch)
     return units * (fixels.masks * fixels.fibres).sum() / (fixels.masks * units).sum()
 
 
@@ -92,7 +92,7 @@ def test_probabilities_are_those_of_the_formula():
     assert np.array_equal(comparison.probabilities, applied)
     for more in (10, 10, 15, 14):
         visits = rng.integers(0, 3, table.count) * rng.integers(0, 90, table.count)
-        comparison.add(visits, more)
+        comparison.add(visits, more, comparison.probabilities)
         comparison.compare()
         before, count, units = count, count + more, units + visits
         mu = np.sum(fixels.masks * fibres) / np.sum(fixels.masks * units)
@@ -115,7 +115,7 @@ def test_without_streamlines_nothing_changes():
     table = fixel_table()
     comparison = Comparison(fixels_with(table, np.ones(table.count), np.ones(table.counts.shape)))
     comparison.compare()
-    comparison.add(np.zeros(table.count, int), 3)
+    comparison.add(np.zeros(table.count, int), 3, comparison.probabilities)
     comparison.compare()
     assert (comparison.probabilities == PROBABILITY).all()
 

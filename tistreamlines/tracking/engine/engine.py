@@ -80,6 +80,11 @@ class Engine:
         self.statistics.seconds["compile"] = time.perf_counter() - begun
 
     @property
+    def seeds_done(self) -> int:
+        """How many seeds at least have had all their streamlines handed out, with the last batch; 0 if unknown."""
+        return self.statistics.seeds if self.points.ended else 0
+
+    @property
     def statistics(self) -> Statistics:
         """Counts and times of the engine so far."""
         return self.growth.statistics
@@ -114,10 +119,16 @@ class Engine:
         ParameterError
             If a seed's number does not fit 32 bits, or if there is not one unit vector for each seed.
         """
-        check_numbers(first_seed, len(seeds))
-        begun = time.perf_counter()
         alone = iter([(seeds, first_seed, directions)])
-        for batch in self.track_blocks(alone, most=most, enough=enough, more=False):
+        yield from self.track_all(alone, most=most, enough=enough, more=False)
+
+    def track_all(
+        self, blocks: Iterator[Block | None], *, most: int | None = None, enough: Callable[[], bool] = lambda: False,
+        more: bool = True,
+    ) -> Iterator[Batch]:
+        """Grow streamlines from blocks of seeds, and merge what products have made of them: see :meth:`track_blocks`."""
+        begun = time.perf_counter()
+        for batch in self.track_blocks(blocks, most=most, enough=enough, more=more):
             self.statistics.seconds["track"] = time.perf_counter() - begun
             yield batch
         for product, delta in zip(self._made, self.take(), strict=True):
@@ -125,13 +136,14 @@ class Engine:
         self.statistics.seconds["track"] = time.perf_counter() - begun
 
     def track_blocks(
-        self, blocks: Iterator[Block], *, most: int | None = None, enough: Callable[[], bool] = lambda: False,
-        more: bool = True,
+        self, blocks: Iterator[Block | None], *, most: int | None = None,
+        enough: Callable[[], bool] = lambda: False, more: bool = True,
     ) -> Iterator[Batch]:
         """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
 
-        ``more`` says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.ended``,
-        the batch was the last one of its chunk.
+        None stands for a block that waits until all streamlines of the blocks before it have been handed out. ``more``
+        says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.ended``, the batch
+        was the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
         waiting, launched, seeds, most = SeedQueue(blocks, self._encode, more), None, 0, left
@@ -140,7 +152,12 @@ class Engine:
                 growing = starting = following = None
                 try:
                     if launched is None:
-                        if (starting := self._start(waiting, seeds_for(left, most - left, seeds))) is None:
+                        starting = self._start(waiting, seeds_for(left, most - left, seeds))
+                        if starting is None:  # perhaps there are seeds once all streamlines are handed out
+                            points.bring(growth)
+                            yield from self._hand_out()
+                            starting = self._start(waiting, seeds_for(left, most - left, seeds))
+                        if starting is None:
                             break
                         following, starting = self._take_directions(waiting, starting), None
                         launched, following = growth.launch(following), None
@@ -236,6 +253,7 @@ class Engine:
 
     def _encode(self, seeds: Array, first: int, directions: Array | None) -> SeedBlock:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
+        check_numbers(first, len(seeds))
         points = np.ascontiguousarray(seeds, np.float32)
         if directions is None:
             return points, first, None

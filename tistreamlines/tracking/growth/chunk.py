@@ -226,13 +226,13 @@ class SeedQueue:
 
     Parameters
     ----------
-    blocks : seeds, numbers of the first ones, and given directions.
+    blocks : seeds, numbers of the first ones, and given directions; None if the next ones are not there yet.
     coded : turns such a block into one with codes of directions.
     more : whether blocks may follow the first one.
     """
 
     def __init__(
-        self, blocks: Iterator[SeedBlock], coded: Callable[[Array, int, Array | None], SeedBlock], more: bool = True
+        self, blocks: Iterator[SeedBlock | None], coded: Callable[[Array, int, Array | None], SeedBlock], more: bool = True
     ) -> None:
         self._blocks, self._coded, self._more = blocks, coded, more
         self._here: deque[SeedBlock] = deque()

@@ -12,7 +12,7 @@ import numpy as np
 from ...aliases import Array
 from ...kernels.stop_reasons import Stop, Verdict
 
-STAGES = ("compile", "track", "kernels", "start", "grow", "pack", "unpack")
+STAGES = ("compile", "track", "start", "grow", "pack", "unpack")
 
 
 @dataclass

@@ -85,9 +85,17 @@ class Seeds(ABC):
         """Make what takes long before the first seed is drawn; ``progress`` receives the share that is done, 0 to 1."""
         del progress
 
-    def heed(self, batch: Batch) -> None:
-        """Take accepted streamlines into account, where the seeds of later rounds depend on them."""
-        del batch
+    def is_ready(self, first: int, seeds: int) -> bool:
+        """Whether the round from number ``first`` on can be drawn, since all streamlines of ``seeds`` seeds have come."""
+        del first, seeds
+        return True
+
+    def heed(self, batch: Batch, seeds: int) -> None:
+        """Take accepted streamlines into account, where seeds of later rounds depend on them.
+
+        With this batch, all streamlines of the first ``seeds`` seeds have come.
+        """
+        del batch, seeds
 
 
 def corners_of(voxels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:

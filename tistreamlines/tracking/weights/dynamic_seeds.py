@@ -1,8 +1,9 @@
 """Dynamic seeding: seeds in fixels whose streamlines so far are less dense than fibres (Smith et al. 2015).
 
-Seeds come in rounds. After each round, the densities of streamlines and of fibres are compared in each fixel, which
-gets another probability for the next round, as in MRtrix3's ``tckgen -seed_dynamic``; this compares them all the time.
-With rounds, seeds do not depend on the device, nor on how many streamlines grow at a time.
+Seeds come in rounds. The densities of streamlines and of fibres are compared in each fixel, which gets another
+probability for the next round but one, as in MRtrix3's ``tckgen -seed_dynamic``; this compares them all the time.
+With rounds, seeds do not depend on the device, nor on how many streamlines grow at a time. While the streamlines of one
+round grow, those of the round before are compared and the seeds of the next round are drawn.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property, partial
+from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +23,7 @@ from ...devices import choose
 from ...devices.threads import single_blas, thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
+from ..products.batch_work import thread_count
 from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
@@ -31,7 +34,8 @@ from .fods import Fods, option_fods
 from .visits import Visitor
 
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
-SHARE = 20  # a round has at least one for so many seeds before it
+SHARE = 20  # a round has at least one seed for so many before it, and by default for so many wanted streamlines
+FEWEST = 500  # seeds of a round by default
 MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact
 SMALL = 0.1  # fibre density below which a fixel keeps its probability
 
@@ -57,7 +61,6 @@ class Comparison:
     target: int | None = None
     streamlines: int = 0
     probabilities: Array = field(init=False)
-    _before: int = 0
 
     def __post_init__(self) -> None:
         masks, counted = self.fixels.masks, self.fixels.masks * self.fixels.fibres
@@ -67,10 +70,12 @@ class Comparison:
         self._mean = np.full(self.fixels.table.count, PROBABILITY)
         self.probabilities = self._mean
 
-    def add(self, units: Array, streamlines: int) -> None:
-        """Add so many streamlines, which have these lengths in each fixel, in units."""
-        self._units += units
-        self.streamlines += streamlines
+    def add(self, units: Array, streamlines: int, probabilities: Array) -> None:
+        """Add streamlines: their lengths in each fixel, in units, their number, and the probabilities of their seeds."""
+        if streamlines:
+            self._units += units
+            self.streamlines += streamlines
+            self._mean = self._mean + (probabilities - self._mean) * (streamlines / self.streamlines)
 
     def compare(self) -> None:
         """Find the probabilities of the next round.
@@ -80,16 +85,39 @@ class Comparison:
         """
         count, fibres = self.streamlines, self.fixels.fibres
         lengths = int(np.sum(self._parts * self._units)) / MASK_PARTS  # of integers, so that it is the same everywhere
-        if count == self._before or not lengths:
+        if not lengths:
             return
-        self._mean = self._mean + (self.probabilities - self._mean) * ((count - self._before) / count)
-        self._before = count
         target = 2 * count if self.target is None else max(min(self.target, 2 * count), count + 1)
         ratio = self._fibres / lengths * self._units / fibres
         known = ratio > 0
         wanted = self._mean * (target - count * ratio) / (np.where(known, ratio, 1.0) * (target - count))
         wanted = np.where(known, np.where(ratio < 1, np.clip(wanted, 0.0, 1.0), 0.0), self._mean)
         self.probabilities = np.where(self._small, PROBABILITY, wanted)
+
+
+@dataclass(eq=False)
+class _Round:
+    """A round of seeds and its streamlines so far.
+
+    Parameters
+    ----------
+    first : number of the first seed.
+    units : length of the streamlines in each fixel, (fixels,) int64, once the ``work`` that adds to it is done.
+
+    Attributes
+    ----------
+    streamlines : how many there are.
+    probabilities : those of fixels, with which its seeds are drawn.
+    seeds : their points and directions, (n, 6).
+    """
+
+    first: int
+    units: Array
+    streamlines: int = 0
+    work: list[Future[None]] = field(default_factory=list)
+    adding: Lock = field(default_factory=Lock)
+    probabilities: Array = field(init=False)
+    seeds: Future[Array] = field(init=False)
 
 
 @dataclass(eq=False)
@@ -108,7 +136,7 @@ class DynamicSeeds(DrawnSeeds):
     arch : device on which fixels and visits are found.
     draw : how many there are at most, and their random numbers.
     target : streamlines that are wanted, or None.
-    fewest : seeds between two comparisons, at least.
+    fewest : seeds of a round, at least; 0 for a SHARE of the streamlines that are wanted, or else of the seeds.
 
     Attributes
     ----------
@@ -129,12 +157,8 @@ class DynamicSeeds(DrawnSeeds):
     def __post_init__(self) -> None:
         self.doubts: list[str] = []
         self._followed: Fods | None = None
-        self._made: list[tuple[int, Future[Array]]] = []
-        self._last: tuple[tuple[int, int], Array] | None = None
-
-    def __getstate__(self) -> dict[str, object]:
-        """Leave out what is large, or found on a device."""
-        return {name: value for name, value in vars(self).items() if name not in ("_comparison", "_visitor")}
+        self._rounds: list[_Round] = []  # two, whose streamlines come, or will
+        self._gathered: list[Batch] = []  # batches of a round that do not make a launch yet
 
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, :class:`.fods.Fods` or None."""
@@ -171,26 +195,80 @@ class DynamicSeeds(DrawnSeeds):
 
     def round_from(self, first: int) -> int:
         """Return the size of a round, which grows with the seeds before it."""
-        return max(self.fewest, first // SHARE)
+        fewest = self.fewest or max((self.target or self.count) // SHARE, FEWEST)
+        return max(fewest, first // SHARE)
 
-    def heed(self, batch: Batch) -> None:
-        """Take streamlines into account from the next round on; their visits are found in another thread."""
-        self._made.append((len(batch), thread_pool("dynamic", 1).submit(self._units_of, batch)))
+    def is_ready(self, first: int, seeds: int) -> bool:
+        """Whether the streamlines have come on which the round from number ``first`` on depends."""
+        if not self._rounds:  # nothing is known for the first two
+            _ = self._visitor  # which threads share
+            self._rounds = [self._begin(0), self._begin(self.round_from(0))]
+        self._go_on(seeds)
+        return any(coming.first == first for coming in self._rounds)
 
-    def _units_of(self, batch: Batch) -> Array:
-        """Return the length of the streamlines of a batch in each fixel, in units."""
-        total = np.zeros(self._comparison.fixels.table.count, np.int64)
-        for part in self._visitor.parts(batch):
-            total += part.units(len(total))
-        return total
+    def heed(self, batch: Batch, seeds: int) -> None:
+        """Take streamlines into account, whose lengths other threads find; those of the first ``seeds`` have come."""
+        before, last = self._rounds
+        if len(batch):
+            self._gather(batch, before if batch.seed_number[0] < last.first else last)
+        self._go_on(seeds)
+
+    def _go_on(self, seeds: int) -> None:
+        """Begin the next round if all streamlines of the round before the last one are among those of so many seeds."""
+        before, last = self._rounds
+        if seeds >= last.first:
+            self._hand_over(before)
+            self._rounds = [last, self._begin(last.first + self.round_from(last.first), before)]
+
+    def _gather(self, batch: Batch, coming: _Round) -> None:
+        """Add a batch of a round to those whose lengths are found together."""
+        self._gathered.append(batch)
+        coming.streamlines += len(batch)
+        if sum(len(kept.points) for kept in self._gathered) >= self._visitor.together:
+            self._hand_over(coming)
+
+    def _hand_over(self, coming: _Round) -> None:
+        """Have a thread find the lengths of the batches of a round that were gathered."""
+        batches, self._gathered = self._gathered, []
+        if batches:
+            workers = thread_pool("dynamic", thread_count(self.draw.threads))
+            coming.work.append(workers.submit(self._add_lengths, batches, coming))
+
+    def _add_lengths(self, batches: list[Batch], coming: _Round) -> None:
+        lengths = self._visitor.lengths(*batches)
+        with coming.adding:
+            coming.units += lengths
+
+    def _begin(self, first: int, compared: _Round | None = None) -> _Round:
+        """Have a thread draw a round, after a comparison of the streamlines of another one."""
+        coming = _Round(first, np.zeros(self._comparison.fixels.table.count, np.int64))
+        coming.seeds = thread_pool("rounds", 1).submit(self._draw_round, coming, compared)
+        return coming
+
+    def _draw_round(self, coming: _Round, compared: _Round | None) -> Array:
+        """Return points and directions of the seeds of a round, (n, 6)."""
+        if compared is not None:
+            for work in compared.work:
+                work.result()
+            self._comparison.add(compared.units, compared.streamlines, compared.probabilities)
+            self._comparison.compare()
+        coming.probabilities = self._comparison.probabilities
+        return self._draw(coming.first, self.round_from(coming.first))
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
-        return self._draw(first, count)[:, :3]
+        return self._rows(first, count)[:, :3]
 
     def directions(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the directions of their fixels."""
-        return self._draw(first, count)[:, 3:]
+        return self._rows(first, count)[:, 3:]
+
+    def _rows(self, first: int, count: int) -> Array:
+        """Return points and directions of seeds, (n, 6), those of a round as they were drawn."""
+        for coming in self._rounds:
+            if coming.first == first:
+                return coming.seeds.result()[:count]
+        return self._draw(first, count)
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
         """Return seeds and directions of the first round."""
@@ -206,15 +284,8 @@ class DynamicSeeds(DrawnSeeds):
         return cells_around(self.space.to_voxel(space.to_ras(corners)), self.space)
 
     def _draw(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Return points and directions of seeds, (n, 6)."""
+        """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 6)."""
         count = self.within(first, count)
-        if self._last is not None and self._last[0] == (first, count) and not self._made:
-            return self._last[1]
-        for streamlines, work in self._made:
-            self._comparison.add(work.result(), streamlines)
-        if self._made:
-            self._comparison.compare()
-        self._made = []
         reason = (
             f"hardly any fixel that lacks streamlines lies outside the fluid of {self.tissues}: are both of one "
             "subject, in one space?"
@@ -223,9 +294,7 @@ class DynamicSeeds(DrawnSeeds):
         with single_blas():
             seeds = first_success(first, np.arange(count, dtype=np.int32), 4, attempt, str(self.fod), reason)
         along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
-        rows = np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
-        self._last = (first, count), rows
-        return rows
+        return np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
 
     def _try(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""

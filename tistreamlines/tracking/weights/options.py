@@ -121,9 +121,10 @@ class DynamicOptions:
         None, SEEDS, "Basis of the harmonics of --seed-dynamic: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
         unit="NAME", absent="that of --sh-basis, or tournier07 for a .mif", **SEEDED,
     )
-    seed_round: int = option(
-        500, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres; later, a twentieth of "
-        "all seeds before.", unit="seeds", low=1, high=2**24, **SEEDED,
+    seed_round: int | None = option(
+        None, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres, at least a twentieth "
+        "of all seeds before.", unit="seeds", low=1, high=2**24,
+        absent="a twentieth of --select, or else of the seeds; at least 500", **SEEDED,
     )
 
 

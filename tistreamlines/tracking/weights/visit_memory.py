@@ -16,14 +16,12 @@ from pathlib import Path
 from threading import Lock
 
 import numpy as np
-import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends.program import Program
 from ...devices import Device, usable_cores
 from ...errors import OutputError, ParameterError
 from ...kernels.weights.sift2 import NUMBERS, SUMS
-from ...kernels.weights.visits import FIXEL_BITS, FIXEL_MASK
 from ...linker.lang import LANES
 from ...linker.records import INTS
 
@@ -162,12 +160,6 @@ class VisitList:
     def renumber(self, first: int) -> VisitList:
         """Return it with the first of the streamlines numbered ``first``."""
         return replace(self, order=np.where(self.order < 0, -1, self.order + first))
-
-    def units(self, fixels: int) -> npt.NDArray[np.int64]:
-        """Return the length of all streamlines in each of so many fixels, in units."""
-        words = in_memory(self.words)
-        lengths = words.view(np.uint32) >> FIXEL_BITS
-        return np.bincount(words & FIXEL_MASK, lengths, fixels).astype(np.int64)  # exact: less than 2^53
 
     def teams(self, first: int, last: int) -> VisitList:
         """Return the visits of some teams, without a copy."""

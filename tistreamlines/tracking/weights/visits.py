@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -12,12 +13,14 @@ from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends import open_program
 from ...backends.program import Program, on_device
 from ...devices import Device
 from ...errors import InputError
+from ...kernels.weights.lengths import sum_lengths
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, visit_fixels
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
@@ -137,6 +140,28 @@ class _Lines(NamedTuple):
     offsets: Array
 
 
+class _Launch(NamedTuple):
+    """Streamlines in the order of lanes (n,), the room of each team for visits, and those of lanes, (teams, 32)."""
+
+    order: Array
+    depth: Array
+    visited: Array
+
+    def trim(self, words: Array, first: int) -> VisitList:
+        """Return visits of streamlines from number ``first`` on, without room that nothing has used.
+
+        What follows a lane's last visit becomes 0.
+        """
+        most = self.visited.max(axis=1)
+        starts = LANES * (np.cumsum(most) - most)
+        taken = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
+        kept = words[taken].reshape(-1, LANES)
+        rank = np.arange(len(kept)) - np.repeat(np.cumsum(most) - most, most)
+        kept[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
+        lanes = np.pad(first + self.order, (0, self.visited.size - len(self.order)), constant_values=-1)
+        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), kept.ravel())
+
+
 class _LaunchMemory:
     """Memory for the points and visits of a launch; a GPU uses it again, since to free some waits for all kernels."""
 
@@ -197,7 +222,8 @@ class Visitor:
         self._a_point = A_POINT * FINE * min(self._ratio, USUAL_PARTS)
         self.together = TOGETHER if device.on_host else ON_GPU
         grid, sizes = table.record()
-        self._program = open_program(device, Source([visit_fixels], [sizes]), threads=threads)
+        self._fixels = table.count
+        self._program = open_program(device, Source([visit_fixels, sum_lengths], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
         self._memory = local()
@@ -210,12 +236,28 @@ class Visitor:
 
         Several threads may do so at once; on a GPU, two of them use the device.
         """
+        return [self._part(*launch) for launch in self._divide(batches)]
+
+    def lengths(self, *batches: Batch) -> npt.NDArray[np.int64]:
+        """Return the length of the streamlines of batches in each fixel, all together, in units; see :meth:`parts`.
+
+        Visits do not leave the device.
+        """
+        sums = np.zeros(self._fixels, np.int64)
+        for launch in self._divide(batches):
+            with self._visits(*launch) as (slots, visits):
+                lengths = self._program.array(np.zeros(self._fixels, np.int32))  # a launch has far less than 2^31 units
+                self._program.run(sum_lengths.__name__, len(visits.depth), slots | {"lengths": lengths})
+                sums += self._program.host(lengths, self._fixels)
+        return sums
+
+    def _divide(self, batches: Sequence[Batch]) -> list[tuple[Batch | _Lines, int, int]]:
+        """Return the streamlines of batches, and which of them each launch takes, from one number up to another."""
         batch = batches[0] if len(batches) == 1 else self._join(batches)
         launches = max(round(len(batch.points) / self.together), 1)
         share = max(math.ceil(len(batch.points) / launches), 1)
         cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // share, append=-1)) + 1
-        begins = [0, *cuts.tolist()]
-        return [self._part(batch, a, b) for a, b in pairwise(begins) if batch.offsets[b] > batch.offsets[a]]
+        return [(batch, a, b) for a, b in pairwise([0, *cuts.tolist()]) if batch.offsets[b] > batch.offsets[a]]
 
     def _join(self, batches: Sequence[Batch]) -> _Lines:
         """Return the streamlines of batches in memory of this thread, since fresh memory costs more than the copies."""
@@ -226,10 +268,13 @@ class Visitor:
         points = np.concatenate([batch.points for batch in batches], out=kept[:count])
         return _Lines(points, offsets)
 
-    def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
-        """Return the visits of some streamlines; those of most points come first.
+    @contextmanager
+    def _visits(
+        self, batch: Batch | _Lines, first: int, last: int
+    ) -> Generator[tuple[Arguments, _Launch], None, None]:
+        """Find the visits of some streamlines, which are in the kernel's arguments until the context ends.
 
-        A device thus ends with short streamlines, which its threads share evenly.
+        Those of most points come first. A device thus ends with short streamlines, which its threads share evenly.
         """
         points, offsets = without_repeats(batch, first, last)
         lengths = np.diff(offsets)
@@ -246,26 +291,35 @@ class Visitor:
         try:
             arguments = self._values | memory.fill(paths)
             while True:
-                begin, words, visited = self._visit(depth, memory, arguments)
-                most = visited.reshape(teams, LANES).max(axis=1)
+                slots, visited = self._visit(depth, memory, arguments)
+                most = visited.max(axis=1)
                 if (most <= depth).all():
                     break
                 depth = np.maximum(depth, most)
             del arguments  # whose memory the next thread needs on the host
+            yield slots, _Launch(order, depth, visited)
         finally:
             self._launches.put(memory)
-        lanes = np.pad(first + order, (0, teams * LANES - len(order)), constant_values=-1).astype(np.int32)
-        return _trim(lanes, begin, words, visited.reshape(teams, LANES), most)
 
-    def _visit(self, depth: Array, memory: _LaunchMemory, arguments: Arguments) -> tuple[Array, Array, Array]:
-        """Run the kernel with so much room in each team; return their first words, all words, and visits of lanes."""
-        program, begin = self._program, LANES * (np.cumsum(depth + 1) - depth - 1)
-        total = int(LANES * (depth + 1).sum())
-        places = {"slots_begin": begin.astype(np.int32), "slots_depth": depth.astype(np.int32)}
-        slots = memory.fill(places) | memory.empty({"slots_words": total, "slots_visited": LANES * len(depth)})
-        program.run(visit_fixels.__name__, len(depth), arguments | slots)
-        words = program.later(slots["slots_words"], total)
-        return begin, words.wait(), program.host(slots["slots_visited"], LANES * len(depth))
+    def _visit(self, depth: Array, memory: _LaunchMemory, arguments: Arguments) -> tuple[Arguments, Array]:
+        """Run the kernel with so much room in each team; return its visits, and how many each lane has."""
+        teams = len(depth)
+        places = {"slots_begin": _begin(depth).astype(np.int32), "slots_depth": depth.astype(np.int32)}
+        sizes = {"slots_words": int(LANES * (depth + 1).sum()), "slots_visited": LANES * teams}
+        slots = memory.fill(places) | memory.empty(sizes)
+        self._program.run(visit_fixels.__name__, teams, arguments | slots)
+        return slots, self._program.host(slots["slots_visited"], LANES * teams).reshape(teams, LANES)
+
+    def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
+        """Return the visits of some streamlines."""
+        with self._visits(batch, first, last) as (slots, launch):
+            total = int(LANES * (launch.depth + 1).sum())
+            return launch.trim(self._program.host(slots["slots_words"], total), first)
+
+
+def _begin(depth: Array) -> Array:
+    """Return the first word of each team, which has so many words for each lane, and one more."""
+    return LANES * (np.cumsum(depth + 1) - depth - 1)
 
 
 def without_repeats(batch: Batch | _Lines, first: int, last: int) -> tuple[Array, Array]:
@@ -281,13 +335,3 @@ def without_repeats(batch: Batch | _Lines, first: int, last: int) -> tuple[Array
     if not len(same):
         return points, offsets
     return np.delete(points, same, axis=0), offsets - np.searchsorted(same, offsets)
-
-
-def _trim(order: Array, begin: Array, words: Array, visited: Array, most: Array) -> VisitList:
-    """Leave out the room that nothing has used, and set what follows a lane's last visit to 0."""
-    starts = LANES * (np.cumsum(most) - most)
-    taken = np.repeat(begin - starts, LANES * most) + np.arange(int(LANES * most.sum()))
-    kept = words[taken].reshape(-1, LANES)
-    rank = np.arange(len(kept)) - np.repeat(np.cumsum(most) - most, most)
-    kept[rank[:, None] >= np.repeat(visited, most, axis=0)] = 0
-    return VisitList(order, starts.astype(np.int32), most.astype(np.int32), kept.ravel())
