@@ -28,6 +28,7 @@ from ..space.cones import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
 from ..space.harmonics import from_harmonics, order_of, to_descoteaux
 from ..space.sphere import Ball, round_up, sphere_tables
+from . import lobe_kernels
 
 VOXELS = 8192  # in a launch, so that none is long
 SLOTS = 8  # lobes of a voxel for which there is room at first
@@ -168,8 +169,11 @@ class _Search:
             ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
         )
-        team = team_memory("scratch", LobeScratch, search)
-        self._program = open_program(device, Source([kernel], [search], team), threads=threads)
+        root, scratch = kernel, LobeScratch
+        if device.on_host:
+            root, scratch = lobe_kernels.find_lobes, lobe_kernels.SortScratch
+        team = team_memory("scratch", scratch, search)
+        self._program = open_program(device, Source([root], [search], team), threads=threads)
         weights = np.zeros(32 * ball.vertex_chunks)
         weights[: len(directions)] = quadrature_weights()
         half = Half(sphere=sphere, weights=weights, pattern=_pattern())
