@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,9 @@ REFERENCE = math.sqrt(1 / (4 * math.pi))  # of the sum of tissues: the degree-0 
 ORDERS = (0, 1, 2, 3)
 ROUNDS, BALANCINGS = 15, 7  # of factors and field, and of factors and outliers in each
 FIRST_RANGE, RANGE = 3.0, 1.5  # interquartile ranges beyond the quartiles, from which a voxel is an outlier
-BLOCK = 1 << 14  # voxels whose field is computed together
+BLOCK = 1 << 15  # voxels per task
+NEAR, SIDES = 0.02, np.array([-1.0, 1.0])  # interquartile ranges about a quartile, within which the next one is sought
+Result = TypeVar("Result")
 
 __all__ = ["normalise_tissues"]
 
@@ -98,28 +101,26 @@ def normalise_tissues(
         If voxels of the mask are not finite; they take no part.
     """
     tissues = _tissues(degree0, mask, order)
-    positions = np.argwhere(mask) @ affine[:3, :3].T + affine[:3, 3]
-    centre, size = _frame(positions)
-    basis = _polynomials((positions - centre) / size, order)
+    voxels = np.flatnonzero(mask)
+    polynomials = _Polynomials.over(voxels, mask.shape, affine, order, threads)
+    fit = _Fit(tissues, polynomials, voxels, [*degree0], threads)
     with single_blas():
-        coefficients, factors, weights = _fit(tissues, basis, list(degree0))
+        coefficients, factors, scale = fit.run()
+    field = np.empty(mask.size, np.float32)
 
-    def block_field(first: int) -> Array:
-        voxels = np.unravel_index(np.arange(first, min(first + BLOCK, mask.size)), mask.shape)
-        there = np.stack(voxels, axis=1) @ affine[:3, :3].T + affine[:3, 3]
-        return np.exp(_polynomials((there - centre) / size, order) @ coefficients).astype(np.float32)
+    def fill(block: slice) -> None:
+        numbers = np.arange(mask.size)[block]
+        field[block] = np.exp(coefficients @ polynomials.terms(numbers))
 
-    field = np.concatenate(in_threads(block_field, range(0, mask.size, BLOCK), threads))
+    in_threads(fill, _blocks(mask.size), threads)
     fitted = np.zeros(mask.shape, bool)
-    fitted[mask] = weights
-    return Normalisation(
-        field.reshape(mask.shape), dict(zip(degree0, map(float, factors), strict=True)),
-        math.exp((basis[weights] @ coefficients).mean()), fitted,
-    )
+    fitted[mask] = fit.weights
+    factors_of = dict(zip(degree0, map(float, factors), strict=True))
+    return Normalisation(field.reshape(mask.shape), factors_of, scale, fitted)
 
 
 def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
-    """Return the tissues (m, t) of the voxels of the mask, NaN and infinite values as NaN; check all inputs."""
+    """Return the tissues (t, m) of the voxels of the mask, 0 where one is not finite; check all inputs."""
     if order not in ORDERS:
         raise InputError(f"the order of the field is {order}: give 0, 1, 2 or 3")
     if not degree0:
@@ -131,73 +132,227 @@ def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
         raise InputError(f"the mask is of {mask.dtype}: give a bool for each voxel")
     if not mask.any():
         raise InputError("the mask has no voxel: give one of the brain")
-    tissues = np.stack([values[mask] for values in degree0.values()], axis=1).astype(np.float64)
-    finite: Array = np.asarray(np.isfinite(tissues).all(axis=1))
+    tissues = np.stack([values[mask] for values in degree0.values()]).astype(np.float64)
+    finite: Array = np.asarray(np.isfinite(tissues).all(axis=0))
     if not finite.all():
         few = np.count_nonzero(~finite)
         warnings.warn(f"{few} of {len(finite)} voxels of the mask are not finite and not normalised", stacklevel=3)
-    tissues = np.where(finite[:, None], np.maximum(tissues, 0), np.nan)
-    for name, most in zip(degree0, np.nanmax(tissues, axis=0, initial=0), strict=True):
+        tissues[:, ~finite] = 0
+    np.maximum(tissues, 0, out=tissues)
+    for name, most in zip(degree0, tissues.max(axis=1), strict=True):
         if not most > 0:
             raise InputError(f"{name} is 0 in the whole mask, which has no balance factor then: leave it out")
     return tissues
 
 
-def _frame(positions: Array) -> tuple[Array, float]:
-    """Return the centre (3,) and half the size of a box of positions (m, 3), within which coordinates are -1 to 1."""
-    low, high = positions.min(axis=0), positions.max(axis=0)
-    return (low + high) / 2, float(max((high - low).max() / 2, 1e-6))
+@dataclass(frozen=True, eq=False)
+class _Polynomials:
+    """All products of up to ``order`` coordinates, which are -1 to 1 in a box of voxels.
 
-
-def _polynomials(positions: Array, order: int) -> Array:
-    """Return all products of up to ``order`` coordinates (m, k) of positions (m, 3)."""
-    products = [axes for degree in range(order + 1) for axes in combinations_with_replacement(range(3), degree)]
-    terms = np.ones((len(products), len(positions)))
-    for term, axes in zip(terms, products, strict=True):
-        for axis in axes:
-            term *= positions[:, axis]
-    return terms.T
-
-
-def _fit(tissues: Array, basis: Array, names: list[str]) -> tuple[Array, Array, Array]:
-    """Return the polynomial of the field's logarithm (k,), the balance factors (t,) and the weights (m,), bool."""
-    log_field, factors = np.zeros(len(tissues)), np.ones(tissues.shape[1])
-    weights = _inliers(_log_sum(tissues, factors), FIRST_RANGE)
-    coefficients = np.zeros(basis.shape[1])
-    for _ in range(ROUNDS):
-        even = tissues / np.exp(log_field)[:, None]
-        for _ in range(BALANCINGS):
-            if len(factors) > 1:
-                factors = _balance(even[weights], names)
-            before, weights = weights, _inliers(_log_sum(even, factors), RANGE)
-            if (weights == before).all():
-                break
-        coefficients = _fit_field(basis[weights], _log_sum(tissues[weights], factors) - math.log(REFERENCE))
-        log_field = basis @ coefficients
-    return coefficients, factors, weights
-
-
-def _log_sum(tissues: Array, factors: Array) -> Array:
-    """Return the logarithm (m,) of the balanced sum of tissues (m, t)."""
-    with np.errstate(divide="ignore"):  # a voxel without any tissue
-        return np.log(tissues @ factors)
-
-
-def _inliers(values: Array, ranges: float) -> Array:
-    """Return which values (m,) are finite and at most so many interquartile ranges beyond the quartiles.
-
-    Quartiles are values at rounded ranks; voxels without a finite value have the lowest ranks, as in MRtrix3.
+    Parameters
+    ----------
+    shape, affine : of the image.
+    order : of the polynomials.
+    centre, size : of the box, (3,) and half its longest side, mm.
     """
-    ranks = [min(math.floor(share * len(values) + 0.5), len(values) - 1) for share in (0.25, 0.75)]
-    low, high = np.partition(np.nan_to_num(values, nan=-np.inf, posinf=np.inf, neginf=-np.inf), ranks)[ranks]
-    with np.errstate(invalid="ignore"):  # if a quarter of the voxels has no tissue
-        reach = ranges * (high - low)
-        return np.isfinite(values) & (values >= low - reach) & (values <= high + reach)
+
+    shape: tuple[int, ...]
+    affine: Array
+    order: int
+    centre: Array
+    size: float
+
+    @classmethod
+    def over(
+        cls, voxels: Array, shape: tuple[int, ...], affine: Array, order: int, threads: int | None
+    ) -> _Polynomials:
+        """Return those of a box of voxels (m,), numbered in C order."""
+
+        def corners(block: slice) -> tuple[Array, Array]:
+            places = _positions(voxels[block], shape, affine)
+            return places.min(axis=1), places.max(axis=1)
+
+        lows, highs = zip(*in_threads(corners, _blocks(len(voxels)), threads), strict=True)
+        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
+        return cls(shape, affine, order, (low + high) / 2, float(max((high - low).max() / 2, 1e-6)))
+
+    @property
+    def products(self) -> list[tuple[int, ...]]:
+        """The axes of the coordinates of each product."""
+        degrees = range(self.order + 1)
+        return [axes for degree in degrees for axes in combinations_with_replacement(range(3), degree)]
+
+    def terms(self, voxels: Array) -> Array:
+        """Return the products (k, m) in voxels (m,), numbered in C order."""
+        coordinates = (_positions(voxels, self.shape, self.affine) - self.centre[:, None]) / self.size
+        terms = np.ones((len(self.products), len(voxels)))
+        for term, axes in zip(terms, self.products, strict=True):
+            for axis in axes:
+                term *= coordinates[axis]
+        return terms
 
 
-def _balance(tissues: Array, names: list[str]) -> Array:
-    """Return the factors (t,) that bring the sum of tissues (m, t) nearest to 1, over their geometric mean."""
-    factors = np.linalg.lstsq(tissues.T @ tissues, tissues.sum(axis=0), rcond=None)[0]
+def _positions(voxels: Array, shape: tuple[int, ...], affine: Array) -> Array:
+    """Return the scanner coordinates (3, m) of voxels (m,), numbered in C order, mm."""
+    indices = np.array(np.unravel_index(voxels, shape), np.float64)
+    return np.ascontiguousarray(affine[:3, :3]) @ indices + affine[:3, 3:]
+
+
+def _blocks(count: int) -> list[slice]:
+    """Return slices of so many voxels; fixed, so that the bits do not depend on the number of threads."""
+    return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
+
+
+class _Fit:
+    """The fit of the field's logarithm and of balance factors to the voxels of a mask, in threads.
+
+    Sums over voxels are those of blocks, added in order, so that they do not depend on the number of threads.
+
+    Parameters
+    ----------
+    tissues : (t, m), not negative.
+    polynomials : of the field.
+    voxels : (m,) int64, numbers of the voxels in C order.
+    names : of the tissues.
+    threads : number of threads.
+
+    Attributes
+    ----------
+    weights : (m,) bool, voxels that are no outliers.
+    """
+
+    def __init__(
+        self, tissues: Array, polynomials: _Polynomials, voxels: Array, names: list[str], threads: int | None
+    ) -> None:
+        count = len(voxels)
+        self._tissues, self._names, self._threads = tissues, names, threads
+        self._terms = np.empty((len(polynomials.products), count))
+        self._even, self._logs = tissues.copy(), np.empty(count)
+        self._quartiles: Array | None = None
+        self.weights = np.ones(count, bool)
+
+        def fill(block: slice) -> None:
+            self._terms[:, block] = polynomials.terms(voxels[block])
+
+        self._each(fill)
+
+    def run(self) -> tuple[Array, Array, float]:
+        """Return the polynomial (k,), the factors (t,), and the geometric mean of the field in the inliers."""
+        factors, coefficients = np.ones(len(self._tissues)), np.zeros(len(self._terms))
+        self._select(factors, FIRST_RANGE)
+        for _ in range(ROUNDS):
+            moments = self._divide(coefficients)
+            for _ in range(BALANCINGS):
+                if len(factors) > 1:
+                    factors = _balance(moments, self._names)
+                same, moments = self._select(factors, RANGE)
+                if same:
+                    break
+            coefficients = self._field(factors)
+        logs: float = self._sum(lambda block: (coefficients @ self._terms[:, block])[self.weights[block]].sum())
+        return coefficients, factors, math.exp(logs / np.count_nonzero(self.weights))
+
+    def _each(self, task: Callable[[slice], Result]) -> list[Result]:
+        """Return what a task gives for each block of voxels, in order."""
+        return in_threads(task, _blocks(len(self.weights)), self._threads)
+
+    def _sum(self, task: Callable[[slice], Any]) -> Any:
+        """Return the sum over blocks."""
+        return sum(self._each(task))
+
+    def _divide(self, coefficients: Array) -> Array:
+        """Divide the tissues by the field; return the moments of :meth:`_moments`."""
+
+        def divide(block: slice) -> Array:
+            np.divide(self._tissues[:, block], np.exp(coefficients @ self._terms[:, block]), out=self._even[:, block])
+            return self._moments(block)
+
+        return self._sum(divide)
+
+    def _moments(self, block: slice) -> Array:
+        """Return the products of tissues, and last the sum of each, (t, t + 1), over the inliers of a block."""
+        inliers = self._even[:, block].compress(self.weights[block], axis=1)
+        return np.concatenate([inliers @ inliers.T, inliers.sum(axis=1, keepdims=True)], axis=1)
+
+    def _select(self, factors: Array, ranges: float) -> tuple[bool, Array]:
+        """Select voxels whose sum is finite and at most so many interquartile ranges beyond the quartiles.
+
+        Return whether they are the same as before, and their moments.
+        """
+        low, high = self._quartiles = self._ranked(factors)
+        with np.errstate(invalid="ignore"):  # if a quarter of the voxels has no tissue
+            reach = ranges * (high - low)
+
+        def select(block: slice) -> tuple[bool, Array]:
+            logs, before = self._logs[block], self.weights[block]
+            weights = np.isfinite(logs) & (logs >= low - reach) & (logs <= high + reach)
+            same = bool((weights == before).all())
+            self.weights[block] = weights
+            return same, self._moments(block)
+
+        same, moments = zip(*self._each(select), strict=True)
+        return all(same), sum(moments)
+
+    def _ranked(self, factors: Array) -> Array:
+        """Compute the logarithm of the balanced sum of tissues; return its values at the ranks of the quartiles.
+
+        Ranks are rounded; voxels without any tissue have the lowest ones, as in MRtrix3. As the values change little
+        from turn to turn, those near the last quartiles are sorted, and others are counted.
+        """
+        before = self._quartiles
+        near = np.zeros((2, 2)) if before is None else before[:, None] + NEAR * (before[1] - before[0]) * SIDES
+
+        def measure(block: slice) -> list[tuple[int, Array]]:
+            with np.errstate(divide="ignore"):  # a voxel without any tissue
+                logs = np.log(factors @ self._even[:, block], out=self._logs[block])
+            if before is None:
+                return []
+            least = [logs >= low for low, _ in near]
+            return [
+                (np.count_nonzero(~above), logs[above & (logs <= high)])
+                for above, (_, high) in zip(least, near, strict=True)
+            ]
+
+        blocks, count = self._each(measure), len(self._logs)
+        ranks = [min(math.floor(share * count + 0.5), count - 1) for share in (0.25, 0.75)]
+        if before is not None:
+            values = [_value_at(rank, part) for rank, part in zip(ranks, zip(*blocks, strict=True), strict=True)]
+            if None not in values:
+                return np.array(values)
+        return np.partition(self._logs, ranks)[ranks]
+
+    def _field(self, factors: Array) -> Array:
+        """Return the polynomial (k,) nearest to the logarithm of the balanced sum of tissues."""
+
+        def equations(block: slice) -> Array:
+            inliers = self.weights[block]
+            terms = self._terms[:, block].compress(inliers, axis=1)
+            values = np.log(factors @ self._tissues[:, block].compress(inliers, axis=1)) - math.log(REFERENCE)
+            return terms @ np.column_stack([terms.T, values])
+
+        normal, moments = np.split(self._sum(equations), [len(self._terms)], axis=1)
+        count = np.count_nonzero(self.weights)
+        if count < len(normal) or np.linalg.matrix_rank(normal) < len(normal):
+            raise InputError(
+                f"{count} voxels of the mask have tissue in the usual range and do not determine the "
+                f"{len(normal)} coefficients of the field: widen the mask or lower the order"
+            )
+        return np.linalg.solve(normal, moments[:, 0])
+
+
+def _value_at(rank: int, parts: Sequence[tuple[int, Array]]) -> float | None:
+    """Return the value of a rank, from how many lie below a range and which within; None if it is not within."""
+    rank -= sum(below for below, _ in parts)
+    within = np.concatenate([values for _, values in parts])
+    return float(np.partition(within, rank)[rank]) if 0 <= rank < len(within) else None
+
+
+def _balance(moments: Array, names: list[str]) -> Array:
+    """Return the factors (t,) that bring the sum of tissues nearest to 1, over their geometric mean.
+
+    ``moments`` are the sums of their products, and last of themselves, (t, t + 1).
+    """
+    factors = np.linalg.lstsq(moments[:, :-1], moments[:, -1], rcond=None)[0]
     for name, factor in zip(names, factors, strict=True):
         if not factor > 0:
             raise InputError(
@@ -205,13 +360,3 @@ def _balance(tissues: Array, names: list[str]) -> Array:
                 f"leave {name} out"
             )
     return factors / np.exp(np.log(factors).mean())
-
-
-def _fit_field(basis: Array, values: Array) -> Array:
-    """Return the polynomial (k,) nearest to values (m,)."""
-    if len(basis) < basis.shape[1] or np.linalg.matrix_rank(basis.T @ basis) < basis.shape[1]:
-        raise InputError(
-            f"{len(basis)} voxels of the mask have tissue in the usual range and do not determine the "
-            f"{basis.shape[1]} coefficients of the field: widen the mask or lower the order"
-        )
-    return np.linalg.solve(basis.T @ basis, basis.T @ values)
