@@ -46,7 +46,7 @@ HIGHEST_DECAY = 10.0
 FEW = 10  # voxels of a response, below which a warning says so
 NORMAL = 1.4826  # standard deviation of a normal distribution over its median absolute deviation
 OUTLYING = 2.0  # standard deviations above the median of white matter
-BLOCK = 1 << 13  # voxels per task; fixed, so that the bits do not depend on the number of threads
+BLOCK = 1 << 11  # voxels per task, so that a core's cache holds them
 
 Progress = Callable[[float], object]
 
@@ -138,26 +138,28 @@ def estimate_responses(
     rules, shells = rules or TissueRules(), check_estimable(data, gtab, mask)
     inside, decay = _decaying(data, _erode(mask, rules.erosions), shells, threads)
     progress(0.1)
-    signals = data[inside]
-    fa, axes = iterated_tensors(signals, gtab, threads, BLOCK)
+    voxels, signals = np.flatnonzero(inside), np.ascontiguousarray(data).reshape(inside.size, -1)
+    fa, axes = iterated_tensors(signals, gtab, threads, voxels)
     progress(0.4)
     crude = _crude_tissues(decay, fa > rules.fa)
     refined = _refined_tissues(decay, crude)
     counts = _counts(refined, rules)
     grey = -np.abs(decay - np.median(decay[refined[GREY]]))
-    voxels = {GREY: highest(grey, refined[GREY], counts[GREY]), CSF: highest(decay, refined[CSF], counts[CSF])}
-    isotropic = [0] * len(shells)
-    responses = {name: amp2response(signals[part], axes[part], gtab, isotropic) for name, part in voxels.items()}
+    parts = {GREY: highest(grey, refined[GREY], counts[GREY]), CSF: highest(decay, refined[CSF], counts[CSF])}
+
+    def response(part: Voxels, orders: Sequence[int] | None) -> Array:
+        return amp2response(signals[voxels[part]], axes[part], gtab, orders)
+
+    responses = {name: response(part, [0] * len(shells)) for name, part in parts.items()}
     progress(0.5)
-    fibres = single_fibres(signals, gtab, refined[WHITE], responses[CSF], counts[WHITE], threads, arch)
-    wm = amp2response(signals[fibres], axes[fibres], gtab, orders)
+    white = _image(refined[WHITE], inside)
+    fibres = single_fibres(data, gtab, white, responses[CSF], counts[WHITE], threads, arch)[inside]
+    responses = {WHITE: response(fibres, orders)} | responses
     progress(1.0)
     bvals = np.array([gtab.bvals[shell].mean() for shell in shells])
-    images = [
-        {name: _image(part, inside) for name, part in parts.items()}
-        for parts in ({WHITE: fibres} | voxels, refined, crude)
-    ]
-    return TissueResponses({WHITE: wm} | responses, bvals, *images)
+    steps = {WHITE: fibres} | parts, refined, crude
+    images = [{name: _image(part, inside) for name, part in step.items()} for step in steps]
+    return TissueResponses(responses, bvals, *images)
 
 
 def check_estimable(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volumes]:
@@ -172,11 +174,13 @@ def check_estimable(data: Array, gtab: GradientTable, mask: Voxels) -> list[Volu
 
 def _erode(mask: Voxels, times: int) -> Voxels:
     """Remove the voxels of a mask that have one of their six neighbours outside it or the image, so many times."""
-    from scipy.ndimage import binary_erosion
-
     if not mask.any():
         raise InputError("the mask has no voxel: give one of the brain")
-    eroded: Voxels = np.asarray(binary_erosion(mask, iterations=times) if times > 0 else mask, bool)
+    eroded = mask
+    for _ in range(times):
+        around = np.pad(eroded, 1)
+        sides = [np.roll(around, way, axis)[1:-1, 1:-1, 1:-1] for axis in range(3) for way in (-1, 1)]
+        eroded = np.logical_and.reduce([eroded, *sides])
     if not eroded.any():
         raise InputError(f"nothing of the mask's {mask.sum()} voxels is left after {times} erosions: erode it less")
     return eroded

@@ -140,7 +140,7 @@ def anisotropic_fibres(
     _check(data, gtab, mask)
     data, gtab = on_shell(data, gtab, shell_of_tensor)
     chosen = _enough_anisotropic(data, gtab, mask, fa_threshold, fewest, threads)
-    return chosen, iterated_tensors(data[chosen], gtab, threads, BLOCK)[1]
+    return chosen, iterated_tensors(data[chosen], gtab, threads)[1]
 
 
 def iterative_response(

@@ -24,7 +24,7 @@ Voxels = npt.NDArray[np.bool_]
 
 STAND_IN = (1.0, -1.0, 1.0, -1.0)  # a sharp response, which only ranks voxels
 RANKINGS = ((2, 2), (6, 1))  # order of the harmonics, and the multiple of the final number of voxels that stay
-BLOCK = 1 << 13  # voxels per task; fixed, so that the bits do not depend on the number of threads
+BLOCK = 1 << 11  # voxels per task, so that a core's cache holds them
 # of peaks: the paraboloid 1, u, v, uu, uv, vv through nine points, and the distances of these in radians, in turn
 POWERS = ((0, 0), (1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
 STEPS = np.radians([4.0, 1.0, 0.25])
@@ -33,27 +33,36 @@ PARABOLOID = np.linalg.pinv(np.stack([np.prod(AROUND**p, axis=1) for p in POWERS
 
 
 def single_fibres(
-    signals: Array, gtab: GradientTable, white: Voxels, csf: Array, count: int, threads: int | None, arch: str
+    data: Array, gtab: GradientTable, white: Voxels, csf: Array, count: int, threads: int | None, arch: str
 ) -> Voxels:
-    """Return so many voxels (m,) of white matter whose FOD is most like that of a single fibre.
+    """Return so many voxels (x, y, z) of white matter whose FOD is most like that of a single fibre.
 
     FODs and CSF are fitted with a sharp response that stands in for that of white matter. A voxel ranks high if the
     peak of its FOD is high over the sum of both tissues.
     """
-    level = np.median(signals[white].mean(axis=1, dtype=np.float64)) * math.sqrt(4 * math.pi)
+    level = np.median(_means(data, white, threads)) * math.sqrt(4 * math.pi)
     stand_in = np.tile(level * np.array(STAND_IN), (len(csf), 1))
     stand_in[0, 1:] = 0
     tissues = {WHITE: stand_in, CSF: csf}
     for order, multiple in RANKINGS:
-        rows = signals[white][:, None, None]
-        fit = fit_msmt(rows, gtab, np.ones(rows.shape[:3], bool), tissues, (order, 0), threads, arch=arch)
-        fods, fluid = (fit.coefficients[name][:, 0, 0].astype(np.float64) for name in (WHITE, CSF))
+        fit = fit_msmt(data, gtab, white, tissues, (order, 0), threads, arch=arch)
+        fods, fluid = (fit.coefficients[name][white].astype(np.float64) for name in (WHITE, CSF))
         likeness = np.full(white.shape, -np.inf)
         with np.errstate(all="ignore"):  # voxels without tissue, or without a solution
             quality = _peaks(fods, threads) / (fods[:, 0] + fluid[:, 0])
         likeness[white] = np.nan_to_num(quality, nan=-np.inf, posinf=-np.inf)
         white = highest(likeness, white, multiple * count)
     return white
+
+
+def _means(data: Array, mask: Voxels, threads: int | None) -> Array:
+    """Return the mean signal (m,) of the voxels of a mask."""
+    voxels, rows = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
+
+    def block_means(first: int) -> Array:
+        return rows[voxels[first : first + BLOCK]].mean(axis=1, dtype=np.float64)
+
+    return np.concatenate(in_threads(block_means, range(0, len(voxels), BLOCK), threads))
 
 
 def _peaks(functions: Array, threads: int | None) -> Array:
@@ -91,8 +100,8 @@ def _climb(polynomials: Array, axes: Array, step: float, order: int) -> Array:
 
 
 def highest(values: Array, voxels: Voxels, count: int) -> Voxels:
-    """Return so many voxels (m,) of some with the highest values, the first ones of equals."""
+    """Return so many of some voxels (...) with the highest values, the first ones of equals."""
     where = np.flatnonzero(voxels)
     chosen = np.zeros_like(voxels)
-    chosen[where[np.argsort(-values[where], kind="stable")[:count]]] = True
+    chosen.flat[where[np.argsort(-values.flat[where], kind="stable")[:count]]] = True
     return chosen

@@ -28,7 +28,7 @@ from ..linker.records import INTS, spread, team_memory
 from ..space.encoding import TENSOR, tensor_design
 from . import tensor_kernels as kernels
 
-BLOCK = 1 << 14  # voxels per task; fixed, so that the bits do not depend on the number of threads
+BLOCK = 1 << 11  # voxels per task, so that a core's cache holds them
 # voxels per task of the kernel; a GPU has a team for each 32 of them, since Mesa's software driver ends loops after
 # 65,535 turns, all of a launch together
 VOXELS, GPU_VOXELS = 1 << 12, 1 << 17
@@ -91,7 +91,7 @@ def anisotropy(
 
 
 def iterated_tensors(
-    signals: Array, gtab: GradientTable, threads: int | None = None, block: int = BLOCK
+    signals: Array, gtab: GradientTable, threads: int | None = None, voxels: Array | None = None
 ) -> tuple[Array, Array]:
     """Fit tensors as MRtrix3's ``dwi2tensor`` does: by least squares thrice, at last weighted by the predicted signal.
 
@@ -103,8 +103,8 @@ def iterated_tensors(
         DIPY's gradient table of the n volumes.
     threads : int, optional
         Number of threads; by default all available cores. The result does not depend on it.
-    block : int
-        Number of voxels per task.
+    voxels : (m,) int, optional
+        Which rows of ``signals`` are fitted; by default all.
 
     Returns
     -------
@@ -127,7 +127,8 @@ def iterated_tensors(
     ridge = SINGULAR * np.eye(scaled.shape[1])
 
     def fit_block(first: int) -> tuple[Array, Array]:
-        values = signals[first : first + block].astype(np.float64)
+        block = slice(first, first + BLOCK)
+        values = (signals[block] if voxels is None else signals[voxels[block]]).astype(np.float64)
         values /= values.max(axis=1, keepdims=True)
         weights = np.maximum(values, LEAST_SHARE)
         logs = np.log(weights)
@@ -143,7 +144,8 @@ def iterated_tensors(
         values, vectors = np.linalg.eigh((fit / sizes)[:, TENSOR])
         return np.nan_to_num(fractional_anisotropy(values)), vectors[:, :, 2]
 
-    parts = in_threads(fit_block, range(0, len(signals), block), threads)
+    count = len(signals) if voxels is None else len(voxels)
+    parts = in_threads(fit_block, range(0, count, BLOCK), threads)
     fa, axes = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty((0, 3))])
     return np.concatenate(fa), np.concatenate(axes)
 
