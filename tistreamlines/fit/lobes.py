@@ -18,6 +18,7 @@ from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import on_device
 from ..devices import Device
+from ..devices.threads import one_ahead
 from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
@@ -69,8 +70,8 @@ class Lobes:
         Integral over the lobe and its opposite. The integral of the function over the whole sphere is in these units.
     amplitudes : (m,) float32
         Of the peak.
-    words : (n, 328) int32, or None
-        The table in words of four directions, as kernels read it.
+    words : (k, 328) int32, or None
+        The table in words of four directions, as kernels read it, of the k functions with lobes.
     """
 
     counts: npt.NDArray[np.int32]
@@ -87,8 +88,14 @@ class Lobes:
         Number within its voxel of the lobe to which each direction of :func:`.geodesic.half_sphere` belongs, 127 where
         a function has none. Directions outside all lobes belong to the nearest one; without ``dilate`` they have 127.
         """
+        return self.words_of_all().view(np.uint8)[:, : len(half_sphere()[0])]
+
+    def words_of_all(self) -> npt.NDArray[np.int32]:
+        """Return the table in words of four directions for all functions, (n, 328)."""
         assert self.words is not None
-        return self.words.view(np.uint8)[:, : len(half_sphere()[0])]
+        table = np.full((len(self.counts), 4 * self.words.shape[1]), NO_LOBE, np.uint8).view(np.int32)
+        table[self.counts > 0] = self.words
+        return table
 
 
 def find_lobes(
@@ -129,16 +136,25 @@ def find_lobes(
     """
     search = _Search(functions.shape[1], thresholds, device, table, dilate, threads)
     change = from_harmonics(order_of(functions.shape[1])).T
-    parts, words = [], np.empty((len(functions), search.words if table else 0), np.int32)
-    for first in range(0, len(functions), VOXELS):
+
+    def convert(first: int) -> Array:
         block = functions[first : first + VOXELS]
         rows = np.zeros((len(block), search.width), np.float32)
         rows[:, : block.shape[1]] = to_descoteaux(block, basis) @ change
-        parts.append(search(rows, words[first : first + VOXELS]))
-        progress((first + len(block)) / len(functions))
+        return rows
+
+    # room for all: what is not filled takes no memory
+    parts, words, filled = [], np.empty((len(functions), search.words if table else 0), np.int32), 0
+    firsts = range(0, len(functions), VOXELS)
+    for first, rows in zip(firsts, one_ahead(convert, firsts), strict=True):
+        counts, values, known = search(rows)
+        parts.append((counts, values))
+        words[filled : filled + len(known)] = known
+        filled += len(known)
+        progress((first + len(rows)) / len(functions))
     counts, values = (np.concatenate(part) for part in zip(*parts, strict=True))
     means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
-    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words if table else None)
+    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words[:filled] if table else None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -195,8 +211,8 @@ class _Search:
         values = self._program.empty(VOXELS * slots * VALUES, INTS)
         self._values |= {"lobes_values": values, "lobes_slots": slots}
 
-    def __call__(self, rows: Array, table: Array) -> tuple[Array, Array]:
-        """Return the numbers of lobes of functions in rows (n, width), and what is known of each; fill the table."""
+    def __call__(self, rows: Array) -> tuple[Array, Array, Array]:
+        """Return the numbers of lobes of functions in rows (n, width), what is known of each, and the table's words."""
         count = len(rows)
         self._program.upload(self._values["coefficients"], rows.ravel())
         while True:
@@ -210,11 +226,11 @@ class _Search:
         values = self._program.host(self._values["lobes_values"], count * self._slots * VALUES)
         values = values.view(np.float32).reshape(count, self._slots, VALUES)
         values = values[np.arange(self._slots) < lobes[:, None]]
-        if self._table:
-            table[:] = self._program.host(self._values["lobes_table"], count * self.words).reshape(count, -1)
-            each = table.view(np.uint8)
-            each[lobes == 0] = each[:, self._directions :] = NO_LOBE
-        return lobes, values
+        if not self._table:
+            return lobes, values, np.empty((0, 0), np.int32)
+        words = self._program.host(self._values["lobes_table"], count * self.words).reshape(count, -1)[lobes > 0]
+        words.view(np.uint8)[:, self._directions :] = NO_LOBE
+        return lobes, values, words
 
 
 def _pattern() -> Array:

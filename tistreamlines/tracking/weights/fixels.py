@@ -135,13 +135,15 @@ def fixels_of(
         if not rules.dilate:
             raise ParameterError(f"samples have no directions outside lobes: leave {flag('sift2_no_dilate_lut')} out")
         numbers, fibres, directions, words = sticks(followed, inside)
+        words = words[numbers > 0]
     else:
         lobes = find_lobes(
             followed.along_scanner_axes(inside), followed.basis, Thresholds(), device, table=True, dilate=rules.dilate,
             threads=threads, progress=progress,
         )
-        assert lobes.words is not None
-        numbers, fibres, directions, words = lobes.counts, lobes.integrals.astype(float), lobes.means, lobes.words
+        numbers, fibres, directions = lobes.counts, lobes.integrals.astype(float), lobes.means
+        words = lobes.words_of_all() if rules.null_lobes else lobes.words
+        assert words is not None
     if not len(fibres):
         name = "samples" if isinstance(followed, Samples) else followed.name
         raise InputError(f"{name}: no fixel lies where voxels count")
@@ -152,7 +154,7 @@ def fixels_of(
         numbers = numbers + 1
     counts = np.zeros(inside.shape, np.int32)
     counts[inside] = numbers
-    table = FixelTable(space, counts, inside, words)
+    table = FixelTable(space, counts, counts > 0, words)
     if rules.scale_grey and scale is not None:
         fibres = fibres * scale.ravel()[table.voxel_of]
     _IN_USE[key] = fixels = Fixels(table, fibres, mask, directions)
