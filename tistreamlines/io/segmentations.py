@@ -38,13 +38,13 @@ class Labels:
         Its file, for messages.
     space : Space
         Its grid, which may be rotated or sheared.
-    values : (x, y, z) int64
+    values : (x, y, z) int32, C-contiguous
         The label of each voxel, from 0 on; 0 where there is none.
     """
 
     path: Path
     space: Space
-    values: npt.NDArray[np.int64]
+    values: npt.NDArray[np.int32]
 
 
 def read_labels(path: AnyPath) -> Labels:
@@ -74,7 +74,7 @@ def read_labels(path: AnyPath) -> Labels:
     return Labels(path, grid_of(path, image, sheared=True), whole(path, values, scaled=scaled))
 
 
-def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.int64]:
+def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.int32]:
     """Return the labels of an image, (x, y, z), as whole numbers from 0 on; reals may be integers that are scaled."""
     if values.dtype.kind != "f":
         labels = values
@@ -88,7 +88,7 @@ def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.
     _refuse(path, values, labels >= 2**31, "labels below 2^31")
     if not labels.any():
         raise InputError(f"{path}: has no label above 0; give a parcellation")
-    return labels.astype(np.int64)
+    return np.ascontiguousarray(labels, np.int32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
-from ....aliases import Array
+from ....aliases import Array, Json
 from ....backends.program import Program
-from ....devices.threads import thread_pool
+from ....devices.threads import in_threads
 from ....errors import ParameterError
 from ....io.tables import path_beside
 from ....io.trx import member_names
@@ -23,24 +22,15 @@ from ...growth.settings import Settings
 from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile, check_weights, weight_unit
 from ..samples.sampler import SampledMeans, names_of
-from .matrix import (
-    MEASURES,
-    UNWEIGHTED,
-    Edges,
-    Matrix,
-    Measure,
-    measures_of,
-    weight_measure,
-    weighted_columns,
-    written,
-)
+from .held import Block, Held, join_blocks
+from .matrix import MEASURES, UNWEIGHTED, Edges, Matrix, Measure, amounts_of, measures_of, weight_measure, written
+from .node_lookup import Ends, NodeLookup
 from .on_device import DeviceConnectomes
-from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation, nodes_of
+from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
 MOST_THREADS = 8
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
-BLOCK = 1 << 18  # streamlines that are weighted at a time
 WAITING = 8  # batches that may wait to be added
 Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
 
@@ -148,18 +138,17 @@ class Connectomes(ProductFile):
         parcellations, self._sampled = inputs or inputs_of(options)
         self._measures, self._collector = measures_asked(options), collector_of(options)
         self._units = self._sampled.units
-        self._weighted = options.weights is not None
-        self._held: list[_StreamlineData] = []  # streamlines that wait for their weights
-        self._nodes: list[list[Array]] = []  # of each batch, if pairs are written
+        self._weighted, self._pairs = options.weights is not None, options.connectome_pairs
+        self._held: list[Held] = []  # streamlines that wait for their weights, or whose order matters
         if self._weighted:
             self._measures = {name: weight_measure(measure) for name, measure in self._measures.items()}
         self._edges = [
             Edges(parcellation, path, self._measures)
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
         ]
-        self._pairs, self._zero_diagonal = options.connectome_pairs, options.connectome_zero_diagonal
-        self._group_names = group_names(self._edges)
-        self._many_groups = many_groups(self._group_names) if options.groups else ()
+        self._lookup, self._zero_diagonal = NodeLookup(parcellations), options.connectome_zero_diagonal
+        self._group_names = group_names(self._edges) if options.groups else []
+        self._many_groups = many_groups(self._group_names)
         self._threads = thread_count(threads, MOST_THREADS)
         self._backlog = Backlog("connectome", self._threads, WAITING, self._keep)
         self._program: Program | None = None  # None: threads of the host measure
@@ -173,100 +162,78 @@ class Connectomes(ProductFile):
         """Add the streamlines of a batch, in another thread; wait if many batches are not added yet."""
         self._backlog.submit(self._add, batch)
 
-    def _add(self, batch: Batch) -> _StreamlineData:
+    def _add(self, batch: Batch) -> Held | None:
         lengths, samples = lengths_of(batch, self._program), self._sampled.of(batch)
-        nodes = self._nodes_of(batch)
-        joined = _StreamlineData(nodes, lengths, batch.seed_number, samples)
-        if not self._weighted:
-            self._sum(joined, samples)
-        return joined
+        if self._weighted or self._pairs:
+            ends = self._lookup.along(batch) if self._lookup.needs_points else Ends.of(batch)
+            return Held(ends, lengths, batch.seed_number, samples)
+        amounts = amounts_of(self._edges, lengths, samples)
+        for edges, nodes in zip(self._edges, self._lookup.along(batch), strict=True):
+            edges.sums.add(nodes, batch.seed_number, amounts[edges.sums.whole])
+        return None
 
-    def _nodes_of(self, batch: Batch) -> list[Array]:
-        return nodes_of([edges.parcellation for edges in self._edges], batch)
-
-    def _sum(self, joined: _StreamlineData, samples: Array | None) -> None:
-        for edges, nodes in zip(self._edges, joined.nodes, strict=True):
-            edges.sums.add(nodes, joined.lengths, joined.numbers, samples)
-
-    def _keep(self, joined: _StreamlineData) -> None:
+    def _keep(self, held: Held | None) -> None:
         """Keep what is needed of a batch, in the order of the streamlines."""
-        if self._pairs:
-            self._nodes.append(joined.nodes)
-        if self._weighted:
-            self._held.append(joined)
+        if held is not None:
+            self._held.append(held)
 
     def take_weights(self, weights: Array) -> None:
-        """Sum the streamlines that have come, weighted, (n,)."""
+        """Weigh the streamlines that have come, (n,)."""
         self._backlog.wait()
-        pool, held = thread_pool("connectome", self._threads), list(blocks_of(self._held))
-        self._held = []
+        held = join_blocks(self._held)
         greatest = np.zeros(3 + len(self._sampled.units))
-        for most in pool.map(_StreamlineData.greatest, held):
+        for most in in_threads(Held.greatest, held, self._threads):
             greatest = np.maximum(greatest, most)
         units = np.array([weight_unit(weights, most) for most in greatest])
         self._units = [*units[:3], *units[3:] * self._sampled.units]
-
-        def add(joined: _StreamlineData, last: int) -> None:
-            unit = weights[last - len(joined.lengths) : last, None] * units
-            self._sum(joined, np.rint(unit * weighted_columns(joined.lengths, joined.samples)).astype(np.int64))
-
-        deque(pool.map(add, held, np.cumsum([len(joined.lengths) for joined in held]).tolist()), maxlen=0)
+        parts = np.split(weights, np.cumsum([len(block.lengths) for block in held])[:-1])
+        work = zip(held, parts, strict=True)
+        self._held = in_threads(lambda item: item[0].weighted(item[1][:, None] * units), work, self._threads)
 
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
-        return tuple(map(Groups, self._group_names, self._nodes_of(batch)))
+        return tuple(map(Groups, self._group_names, self._lookup.along(batch)))
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
-        return None if self._collector is None else self._collector(space, self._edges, self._threads)
+        return None if self._collector is None else self._collector(space, self._edges, self._lookup, self._threads)
 
     def write(self, *, force: bool) -> None:
-        """Wait until all streamlines are added, and write the matrices."""
+        """Wait until all streamlines are added, and write the matrices, several at a time."""
         self._backlog.wait()
-        self.value = tuple(edges.matrix(self._measures, self._units) for edges in self._edges)
+        blocks = in_threads(self._block, join_blocks(self._held), self._threads)
+        work = in_threads(partial(self._finish, blocks, force=force), range(len(self._edges)), self._threads)
+        self.value = tuple(matrix for matrix, *_ in work)
         doubts = [*self._many_groups, *self._sampled.doubts]
-        self.details = {"matrices": [], "files": []}
-        for place, (edges, matrix) in enumerate(zip(self._edges, self.value, strict=True)):
-            if self._zero_diagonal:
-                for values in (*matrix.values.values(), *matrix.errors.values()):
-                    np.fill_diagonal(values, 0)
-            if self._pairs:
-                edges.write_pairs((nodes[place] for nodes in self._nodes), force=force)
-            details, described = edges.write(matrix, self._measures, force=force)
-            self.details["matrices"].append(details)
-            self.details["files"] += described
-            doubts += edges.doubts(matrix)
+        doubts += [text for edges, matrix in zip(self._edges, self.value, strict=True) for text in edges.doubts(matrix)]
+        self.details = {
+            "matrices": [details for _, details, _ in work], "files": [file for *_, files in work for file in files],
+        }
         self.details |= {"samples": self._sampled.details} if self._sampled.maps else {}
         self.doubts = tuple(doubts)
 
+    def _block(self, held: Held) -> Block:
+        return Block(held, self._lookup, amounts_of(self._edges, held.lengths, held.samples))
 
-@dataclass(frozen=True, eq=False)
-class _StreamlineData:
-    """The amounts of streamlines in a connectome: nodes of each parcellation, lengths, numbers of seeds, samples."""
-
-    nodes: list[Array]
-    lengths: Array
-    numbers: Array
-    samples: Array | None
-
-    @classmethod
-    def join(cls, parts: Sequence[_StreamlineData]) -> _StreamlineData:
-        """Return the streamlines of several ones."""
-        lengths, numbers = (np.concatenate([getattr(part, name) for part in parts]) for name in ("lengths", "numbers"))
-        nodes = [np.concatenate(rows) for rows in zip(*(part.nodes for part in parts), strict=True)]
-        samples = [part.samples for part in parts if part.samples is not None]
-        return cls(nodes, lengths, numbers, np.concatenate(samples) if samples else None)
-
-    def greatest(self) -> Array:
-        """Return the greatest sizes of the columns that are summed with weights, (3 + maps,)."""
-        return np.abs(weighted_columns(self.lengths, self.samples)).max(axis=0, initial=0)
-
-
-def blocks_of(held: Sequence[_StreamlineData]) -> Iterator[_StreamlineData]:
-    """Join what is known of streamlines in their order; threads are slow with small arrays."""
-    blocks = np.cumsum([len(part.lengths) for part in held]) // BLOCK
-    begins = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(held)]
-    return (_StreamlineData.join(held[a:b]) for a, b in pairwise(begins) if b > a)
+    def _finish(
+        self, blocks: Sequence[Block], place: int, *, force: bool
+    ) -> tuple[Matrix, Json, list[dict[str, str]]]:
+        """Add the streamlines that were held to a connectome, and write it; return also what the record says of it."""
+        edges, pairs = self._edges[place], list[Array]()
+        for block in blocks:
+            nodes = block.nodes(place)
+            edges.sums.add(nodes, block.numbers, block.amounts[edges.sums.whole])
+            pairs += [nodes] * self._pairs
+        matrix = edges.matrix(self._measures, self._units)
+        if blocks:  # those of other connectomes follow
+            edges.sums.keyed.take()
+            self._lookup.forget(place)
+        if self._zero_diagonal:
+            matrix.values.zero_diagonal()
+            matrix.errors.zero_diagonal()
+        if self._pairs:
+            edges.write_pairs(pairs, force=force)
+        return matrix, *edges.write(matrix, self._measures, force=force)
 
 
 def group_names(parcels: Sequence[Edges]) -> list[tuple[str, ...]]:
@@ -289,12 +256,15 @@ def inputs_of(options: ConnectomeInputs) -> Inputs:
     radius = options.connectome_radius
     if radius is None:
         radius = RADIUS if options.connectome_assignment == RADIAL else 0.0
-    parcellations = [
-        Parcellation(labels, table, options.connectome_assignment, radius)
-        for (labels, _), table in zip(pairs_of(options.connectome), tables_of(options), strict=True)
-    ]
+    read = partial(_read, rule=options.connectome_assignment, radius=radius)
+    images = [labels for labels, _ in pairs_of(options.connectome)]
+    parcellations = in_threads(read, zip(images, tables_of(options), strict=True), None)
     _check_nodes(options, parcellations)
     return parcellations, SampledMeans(values_of(options.connectome_sample))
+
+
+def _read(item: tuple[ImageLike, TableLike | None], rule: str, radius: float) -> Parcellation:
+    return Parcellation(*item, rule, radius)
 
 
 def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ....aliases import Array, Json
+from ....backends.numba.cache import Function, text_of
 from ....errors import ParameterError
 from ....io import sidecar
 from ....io.tables import path_beside, write_lines, write_matrix, write_nodes
@@ -24,45 +25,47 @@ from .shares import Shares
 BLOCK_BITS = 5
 BLOCKS = 1 << BLOCK_BITS  # of seeds, by their number modulo this, of which the jackknife leaves one out at a time
 INVERSE = 2.0**32  # units of 1 / mm
-EDGES_AT_ONCE = 1 << 14
 DIGITS = 3  # of parts of streamlines
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
+VOLUME = -1  # stands for no column
+_text = text_of(Path(__file__).with_name("edges_kernels.py"))
+_number_edges, _measure_edges = Function(_text, "number_edges"), Function(_text, "measure_edges")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """The measures of each edge of a connectome.
+    """The measures of each edge of a connectome: a sum over its streamlines, which may be divided by another number.
 
     Attributes
     ----------
     words : what it is.
-    of : returns it from the sums over streamlines, (..., columns), and the mean number of voxels of both nodes, (...).
-    columns : those of the sums that it is made of.
+    column : that of the sum.
+    divisor : the column of the sum by which it is divided; VOLUME for the mean number of voxels of both nodes, None
+        for nothing.
     total : whether it is a sum over streamlines, not a mean.
     weighable : whether it is that of weighted streamlines where these have weights.
     """
 
     words: str
-    of: Callable[[Array, Array], Array]
-    columns: tuple[int, ...]
+    column: int
+    divisor: int | None = None
     total: bool = True
     weighable: bool = True
+
+    @property
+    def columns(self) -> set[int]:
+        """Those of the sums that it is made of."""
+        return {self.column} | ({self.divisor} - {VOLUME, None})
 
 
 UNWEIGHTED = "unweighted-"  # before the name of a measure
 MEASURES: dict[str, Measure] = {
-    "count": Measure("number of streamlines", lambda sums, volume: sums[..., COUNT], (COUNT,)),
-    "length": Measure("summed length, mm", lambda sums, volume: sums[..., LENGTH], (LENGTH,)),
-    "mean-length": Measure(
-        "mean length, mm", lambda sums, volume: _ratio(sums[..., LENGTH], sums[..., COUNT]), (COUNT, LENGTH),
-        total=False,
-    ),
-    "inverse-length": Measure(
-        "sum of 1 / length, 1 / mm", lambda sums, volume: sums[..., INVERSE_LENGTH], (INVERSE_LENGTH,),
-    ),
+    "count": Measure("number of streamlines", COUNT),
+    "length": Measure("summed length, mm", LENGTH),
+    "mean-length": Measure("mean length, mm", LENGTH, COUNT, total=False),
+    "inverse-length": Measure("sum of 1 / length, 1 / mm", INVERSE_LENGTH),
     "inverse-volume": Measure(
-        "number of streamlines divided by the mean number of voxels of the two nodes",
-        lambda sums, volume: _ratio(sums[..., COUNT], volume), (COUNT,),
+        "number of streamlines divided by the mean number of voxels of the two nodes", COUNT, VOLUME
     ),
 }
 
@@ -75,11 +78,8 @@ def mean_sample(name: str, place: int) -> Measure:
     name : of the map.
     place : of the map among those that are sampled.
     """
-    return Measure(
-        f"mean, over the streamlines, of the mean of {name} along each of them",
-        lambda sums, volume: _ratio(sums[..., SAMPLED + place], sums[..., COUNT]), (COUNT, SAMPLED + place),
-        total=False,
-    )
+    words = f"mean, over the streamlines, of the mean of {name} along each of them"
+    return Measure(words, SAMPLED + place, COUNT, total=False)
 
 
 def measures_of(names: Sequence[str], maps: Iterable[str]) -> dict[str, Measure]:
@@ -99,10 +99,9 @@ def weight_measure(measure: Measure) -> Measure:
     """
     if not measure.weighable:
         return measure
-    return Measure(
-        f"{measure.words}, of weighted streamlines", lambda sums, volume: measure.of(sums[..., SAMPLED:], volume),
-        tuple(SAMPLED + column for column in measure.columns), measure.total,
-    )
+    divisor = measure.divisor if measure.divisor in (None, VOLUME) else SAMPLED + measure.divisor
+    words = f"{measure.words}, of weighted streamlines"
+    return replace(measure, words=words, column=SAMPLED + measure.column, divisor=divisor)
 
 
 def weighted_columns(lengths: Array, samples: Array | None) -> Array:
@@ -118,9 +117,43 @@ def weighted_columns(lengths: Array, samples: Array | None) -> Array:
     return np.column_stack([np.ones(len(mm)), mm, inverse, *(() if samples is None else samples.T)])
 
 
-def _ratio(a: Array, b: Array) -> Array:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return a / b
+class Symmetric(Mapping[str, npt.NDArray[np.float64]]):
+    """Symmetric matrices by name, of which only what is not 0 takes memory until one is asked for.
+
+    Parameters
+    ----------
+    nodes : number of rows.
+    places : (edges,) rows and columns of the edges.
+    edges : the values of the edges, by name.
+    """
+
+    def __init__(self, nodes: int, places: tuple[Array, Array], edges: Mapping[str, Array]) -> None:
+        self._nodes, self._places, self._edges = nodes, places, edges
+        self.whole: dict[str, npt.NDArray[np.float64]] = {}
+
+    def __getitem__(self, name: str) -> npt.NDArray[np.float64]:
+        if name not in self.whole:
+            self.whole[name] = self.dense(name)
+        return self.whole[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._edges)
+
+    def __len__(self) -> int:
+        return len(self._edges)
+
+    def dense(self, name: str) -> npt.NDArray[np.float64]:
+        """Return a matrix that is not kept."""
+        rows, columns = self._places
+        whole = np.zeros((self._nodes, self._nodes))
+        whole[rows, columns] = whole[columns, rows] = self._edges[name]
+        return whole
+
+    def zero_diagonal(self) -> None:
+        """Set the diagonals to 0; called before a matrix is asked for."""
+        rows, columns = self._places
+        for values in self._edges.values():
+            values[rows == columns] = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,9 +168,9 @@ class Matrix:
         Label of each row.
     names : tuple of str
         Name of each row, or its label.
-    values : dict of str to (n, n) float64
+    values : mapping of str to (n, n) float64
         Symmetric matrix of each measure; an edge without streamlines has 0.
-    errors : dict of str to (n, n) float64
+    errors : mapping of str to (n, n) float64
         Standard error of each edge by the jackknife over 32 blocks of seeds (Efron and Stein, Annals of Statistics 9,
         1981); NaN where only one block has streamlines of a mean.
     unassigned : int or float
@@ -149,8 +182,8 @@ class Matrix:
     labels: str
     nodes: npt.NDArray[np.int64]
     names: tuple[str, ...]
-    values: dict[str, npt.NDArray[np.float64]]
-    errors: dict[str, npt.NDArray[np.float64]]
+    values: Symmetric
+    errors: Symmetric
     unassigned: float
     streamlines: int
 
@@ -173,74 +206,77 @@ class EdgeSums:
     Attributes
     ----------
     keyed : the sums, which those of other processes are merged with.
+    whole : units of a streamline.
     """
 
     def __init__(self, nodes: int, measures: Mapping[str, Measure], shares: Shares | None = None) -> None:
         self.nodes, self._edges = nodes, nodes * (nodes + 1) // 2
-        self._shares, self._whole = shares, 1 if shares is None else int(STREAMLINE)  # units of a streamline
+        self._shares, self.whole = shares, 1 if shares is None else int(STREAMLINE)
         columns = {column for measure in measures.values() for column in measure.columns}
         self._kept = np.array(sorted({COUNT, *columns}))
         self.keyed = KeyedSums(len(self._kept), (self._edges + 1) * BLOCKS)
 
-    def add(self, nodes: Array, lengths: Array, numbers: Array, samples: Array | None = None) -> None:
+    def amounts(self, lengths: Array, samples: Array | None = None) -> npt.NDArray[np.int64]:
+        """Return what is added for streamlines, (n, columns).
+
+        Parameters
+        ----------
+        lengths : (n,) in 2^-16 mm.
+        samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
+        """
+        inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(lengths)))
+        whole = np.full(len(lengths), self.whole)
+        columns = [whole, lengths, np.rint(inverse), *(() if samples is None else samples.T)]
+        return np.stack([columns[kept] for kept in self._kept], axis=1, dtype=np.int64, casting="unsafe")
+
+    def add(self, nodes: Array, numbers: Array, amounts: Array) -> None:
         """Add streamlines; several threads may.
 
         Parameters
         ----------
         nodes : (n, 2) nodes of both ends, from 1 on, or their distributions; 0 for none.
-        lengths : (n,) in 2^-16 mm.
         numbers : (n,) of their seeds.
-        samples : (n, maps) int64, what is sampled along each of them, in units; needed if maps are sampled.
+        amounts : of them, see :meth:`amounts`.
         """
-        inverse = np.divide(INVERSE * UNITS, lengths, where=lengths > 0, out=np.zeros(len(lengths)))
-        whole = np.full(len(lengths), self._whole)
-        columns = [whole, lengths, np.rint(inverse), *(() if samples is None else samples.T)]
-        sums = np.stack([columns[kept] for kept in self._kept], axis=1, dtype=np.int64, casting="unsafe")
-        block = numbers & (BLOCKS - 1)
         if self._shares is not None:
-            for edge, streamline, shared in self._shares.of_edges(nodes, sums, self.nodes):
+            block = numbers & (BLOCKS - 1)
+            for edge, streamline, shared in self._shares.of_edges(nodes, amounts, self.nodes):
                 self.keyed.add(edge << BLOCK_BITS | block[streamline], shared)
             return
-        row, column = (choose(*nodes.T).astype(np.int64) - 1 for choose in (np.minimum, np.maximum))
-        edge = np.where(row < 0, self._edges, row * (2 * self.nodes - row - 1) // 2 + column)  # see nodes_of
-        self.keyed.add(edge << BLOCK_BITS | block, sums)
+        keys = np.empty(len(nodes), np.int64)
+        _number_edges(np.ascontiguousarray(nodes, np.int32), np.ascontiguousarray(numbers, np.int64), self.nodes, keys)
+        self.keyed.add(keys, amounts)
 
     def matrices(
         self, measures: Mapping[str, Measure], volumes: Array, units: Sequence[float]
-    ) -> tuple[dict[str, Array], dict[str, Array], float, int]:
+    ) -> tuple[Symmetric, Symmetric, float, int]:
         """Return the matrix of each measure, its standard errors, and the counts of unassigned and of all streamlines.
 
         ``volumes`` has the voxels of each node, ``units`` by how much the samples of each map are multiplied.
         """
-        units = [self._whole, UNITS, INVERSE, *units]
+        units = [self.whole, UNITS, INVERSE, *units]
         keys, sums = self.keyed.sorted()
         assigned = int(np.searchsorted(keys, self._edges << BLOCK_BITS))
         streamlines, unassigned = (int(part[:, COUNT].sum()) for part in (sums, sums[assigned:]))
-        streamlines //= self._whole
+        streamlines //= self.whole
         if self._shares is not None:
-            unassigned = round(unassigned / self._whole, DIGITS)
+            unassigned = round(unassigned / self.whole, DIGITS)
         keys, sums = keys[:assigned], sums[:assigned]
-        values = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
-        errors = {name: np.zeros((self.nodes, self.nodes)) for name in measures}
         edge, block = keys >> BLOCK_BITS, keys & (BLOCKS - 1)
         borders = np.flatnonzero(edge[1:] != edge[:-1]) + 1
         starts = np.concatenate([[0], borders, [len(edge)]])[: len(edge) + 1]  # of each edge
-        for first in range(0, len(starts) - 1, EDGES_AT_ONCE):
-            begins = starts[first : first + EDGES_AT_ONCE + 1]
-            rows, columns = nodes_of(edge[begins[:-1]], self.nodes)
-            inside = slice(begins[0], begins[-1])
-            blocks, total = (np.zeros((len(rows), *more, self._kept[-1] + 1)) for more in ((BLOCKS,), ()))
-            place = np.repeat(np.arange(len(rows)), np.diff(begins))
-            for amounts, column in zip(sums.T, self._kept, strict=True):
-                blocks[place, block[inside], column] = amounts[inside] / units[column]
-                # of whole numbers, so that it depends on no order
-                total[:, column] = np.add.reduceat(amounts[inside], begins[:-1] - begins[0]) / units[column]
-            volume = (volumes[rows] + volumes[columns]) / 2
-            for name, measure in measures.items():
-                value, error = _jackknife(measure, total, blocks, volume)
-                values[name][rows, columns] = values[name][columns, rows] = value
-                errors[name][rows, columns] = errors[name][columns, rows] = error
-        return values, errors, unassigned, streamlines
+        rows, columns = nodes_of(edge[starts[:-1]], self.nodes)
+        place = {column: number for number, column in enumerate(self._kept.tolist())} | {VOLUME: -2, None: -1}
+        terms = np.array([[place[one.column], place[one.divisor]] for one in measures.values()], np.int64)
+        scales = np.array([BLOCKS / (BLOCKS - 1) if one.total else 1.0 for one in measures.values()])
+        values, errors = (np.empty((len(measures), len(rows))) for _ in range(2))
+        _measure_edges(
+            starts, block, np.ascontiguousarray(sums), np.array([units[column] for column in self._kept], float),
+            (volumes[rows] + volumes[columns]) / 2, terms, scales, np.empty((len(self._kept), BLOCKS + 1)),
+            np.empty((2, BLOCKS)), values, errors,
+        )
+        both = (Symmetric(self.nodes, (rows, columns), dict(zip(measures, of, strict=True))) for of in (values, errors))
+        return *both, unassigned, streamlines
 
 
 def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
@@ -249,19 +285,6 @@ def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
     begins = row * (2 * nodes - row + 1) // 2
     rows = np.searchsorted(begins, edge, "right") - 1
     return rows, edge - begins[rows] + rows
-
-
-def _jackknife(measure: Measure, total: Array, blocks: Array, volume: Array) -> tuple[Array, Array]:
-    """Return the measure of some edges, and its standard error by leaving out a block at a time.
-
-    ``total`` has their sums, (edges, columns), ``blocks`` those of each block, (edges, BLOCKS, columns), and ``volume``
-    the mean number of voxels of their nodes.
-    """
-    value = measure.of(total, volume)
-    left = (total[:, None] - blocks) * (BLOCKS / (BLOCKS - 1) if measure.total else 1)
-    without = measure.of(left, volume[:, None])
-    spread = without - without.mean(axis=1, keepdims=True)
-    return value, np.sqrt((BLOCKS - 1) / BLOCKS * (spread**2).sum(axis=1))
 
 
 class Edges:
@@ -293,10 +316,10 @@ class Edges:
         }
         files = []
         for path, name, kind in written(self.path, measures):
-            holds, values = "standard error", matrix.errors[name]
+            holds, matrices = "standard error", matrix.errors
             if kind == "values":
-                holds, values = measures[name].words, matrix.values[name]
-            write_matrix(path, values, force=force)
+                holds, matrices = measures[name].words, matrix.values
+            write_matrix(path, matrices.dense(name), force=force)
             files.append(sidecar.file_record(path) | {"measure": name, "holds": holds})
         path = path_beside(self.path, "_nodes", ".tsv")
         write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
@@ -304,7 +327,7 @@ class Edges:
 
     def write_pairs(self, nodes: Iterable[Array], *, force: bool) -> None:
         """Write the labels of the two nodes of each streamline, 0 for none; ``nodes``: those of each batch, (n, 2)."""
-        pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), int), *nodes])]
+        pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), np.int32), *nodes])]
         path = path_beside(self.path, "_pairs", ".tsv")
         write_lines(path, pairs.T, separator="\t", force=force)  # as MRtrix3's connectome2tck reads it
 
@@ -324,6 +347,14 @@ class Edges:
             out.append(f"{matrix.labels}: {matrix.unassigned:,.0f} of {matrix.streamlines:,} streamlines {lack}: check "
                        "that the parcellation lies in the space of the tracked image")
         return out
+
+
+def amounts_of(
+    connectomes: Iterable[Edges], lengths: Array, samples: Array | None = None
+) -> dict[int, npt.NDArray[np.int64]]:
+    """Return what is added to connectomes of the same measures, by the units of a streamline in them."""
+    different = {edges.sums.whole: edges.sums for edges in connectomes}
+    return {whole: sums.amounts(lengths, samples) for whole, sums in different.items()}
 
 
 def written(path: Path, measures: Iterable[str]) -> list[tuple[Path, str, str]]:

@@ -17,7 +17,8 @@ from ..batch_work import Backlog
 from ..collector import Collector
 from ..grid import affine_of
 from ..keyed_sums import KeyedSums
-from .matrix import Edges
+from .matrix import Edges, amounts_of
+from .node_lookup import Ends, NodeLookup
 
 AT_ONCE = 1 << 18  # streamlines whose ends are held: 7 words each
 ADDED = 1 << 15  # streamlines that a thread adds at once
@@ -32,14 +33,16 @@ class DeviceConnectomes(Collector):
     ----------
     space : of the image that is tracked.
     connectomes : what they are added to.
+    lookup : finds the nodes of their parcellations.
     threads : how many threads look for nodes.
     """
 
     roots = (measure_steps,)
     bytes = 2 * 7 * WORD * AT_ONCE
 
-    def __init__(self, space: Space, connectomes: Sequence[Edges], threads: int = 1) -> None:
+    def __init__(self, space: Space, connectomes: Sequence[Edges], lookup: NodeLookup, threads: int = 1) -> None:
         self._affine, self._connectomes = spread("affine", affine_of(space.affine)), tuple(connectomes)
+        self._lookup = lookup
         self._arrays: Arguments = {}
         self._last: list[tuple[Array, Array]] = []  # parts of a chunk that may be taken back
         self._backlog = Backlog[None]("connectome", threads, WAITING * threads)
@@ -74,8 +77,9 @@ class DeviceConnectomes(Collector):
         self._last = []
 
     def _add(self, ends: Array, numbers: Array) -> None:
-        for edges in self._connectomes:
-            edges.sums.add(edges.parcellation.of_words(ends), ends[:, 6], numbers)
+        amounts = amounts_of(self._connectomes, ends[:, 6])
+        for edges, nodes in zip(self._connectomes, self._lookup.all_nodes(Ends(ends)), strict=True):
+            edges.sums.add(nodes, numbers, amounts[edges.sums.whole])
 
     def undo(self, growth: Growth) -> None:
         """Forget the last chunk."""

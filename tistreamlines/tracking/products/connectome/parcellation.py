@@ -24,6 +24,7 @@ RADIAL, END_VOXEL, REVERSE = "radial", "end-voxel", "reverse"
 RADIUS = 4.0  # mm, as tck2connectome's
 GREATEST = 10_000  # label that may be the number of a row
 MOST_VOXELS = 1_000_000  # around that of an end
+EMPTY = np.zeros(0, np.int32)
 
 
 class Parcellation:
@@ -54,6 +55,8 @@ class Parcellation:
     names : of the rows.
     volumes : (n,) number of voxels of each; with probabilities, their sum.
     nameless : (k,) labels of the image that are not in the table.
+    voxels : (k,) int32, those that have a node, as numbers of a C-contiguous array.
+    voxel_nodes : (k,) the node of each of them, from 1 on.
     shares : the distributions over nodes, of an image of probabilities.
     doubts : why it may be wrong.
     """
@@ -65,60 +68,62 @@ class Parcellation:
         opened = open_image(image)
         whole = read_probabilities(opened) if is_soft(opened) else read_labels(opened)
         self.path, self.space = whole.path, whole.space
-        labels = np.arange(1, len(whole.voxels) + 1) if isinstance(whole, Probabilities) else whole.values.ravel()
-        self.nodes, self.names, row = _rows_of(labels, table, self.path)
         if isinstance(whole, Probabilities):
+            self.nodes, self.names, row = _rows_of(np.arange(1, len(whole.voxels) + 1), table, self.path)
             self.shares, in_voxels = shares_of(whole, row)
             self.volumes, self.doubts = self.shares.volumes(len(self.nodes)), whole.doubts
-            present = labels[[len(voxels) > 0 for voxels in whole.voxels]]
+            voxels, present = np.flatnonzero(in_voxels), np.flatnonzero(list(map(len, whole.voxels))) + 1
+            nodes = in_voxels[voxels]
         else:
-            in_voxels, present = row[labels], labels[labels > 0]
-            self.volumes = np.bincount(in_voxels, minlength=len(self.nodes) + 1)[1:]
+            voxels = np.flatnonzero(whole.values)
+            present = whole.values.ravel()[voxels]
+            self.nodes, self.names, row = _rows_of(present, table, self.path)
+            nodes = row[present]
+            voxels, nodes = voxels[nodes > 0], nodes[nodes > 0]
+            self.volumes = np.bincount(nodes, minlength=len(self.nodes) + 1)[1:]
         self.nameless = np.unique(present[row[present] == 0])
-        if not in_voxels.any():
+        if not len(voxels):
             raise InputError(f"{self.path}: has no label of {table}; check that the table belongs to it")
-        self.rule, self._radius = rule, radius
+        self.rule, self.radius = rule, radius
+        self.voxels, self.voxel_nodes = voxels.astype(np.int32), nodes.astype(narrowest_type(int(nodes.max())))
         grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
-        parcels = Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=in_voxels)
-        search = _search(self.space, radius if rule == RADIAL else 0.0)
-        self._values = spread("parcels", parcels) | spread("search", search)
+        self._grid = spread("parcels", Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=EMPTY))
+        self._grid |= spread("search", _search(self.space, radius if rule == RADIAL else 0.0))
 
-    def of_words(self, words: Array) -> Array:
+    def volume(self, voxels: Array, nodes: Array) -> Arguments:
+        """Return what kernels take of an image on this grid: the node, or another whole number, of some voxels, (k,)."""
+        whole = np.zeros(math.prod(self.space.shape), np.int32)
+        whole[voxels] = nodes
+        return self._grid | {"parcels_nodes": whole}
+
+    def of_words(self, words: Array, volume: Arguments) -> Array:
         """Return the node of each end, (n, 2), of streamlines whose rows begin with the bits of both points; else 0.
 
-        With ``shares``, this is the number of a distribution, here and in :func:`nodes_of`.
+        With ``shares``, this is the number of a distribution, here and in :class:`.node_lookup.NodeLookup`.
         """
         kernel = "nearest_node" if self.rule == RADIAL else "node_at_end"
-        return self._run(kernel, len(words), {"ends": words.ravel(), "width": words.shape[1]})
+        return _run(kernel, len(words), volume | {"ends": words.ravel(), "width": words.shape[1]})
 
-    def along(self, batch: Batch) -> Array:
+    def along(self, batch: Batch, volume: Arguments) -> Array:
         """Return the first node that is met from each end of the streamlines of a batch, (n, 2); 0 for none."""
         steps = np.linalg.norm(np.diff(batch.points, axis=0, append=batch.points[-1:]), axis=1).astype(np.float64)
-        return self._run("node_along", len(batch), {
+        return _run("node_along", len(batch), volume | {
             "points": batch.points.astype(np.float64).ravel(), "offsets": batch.offsets.astype(np.int32),
-            "steps": steps, "radius": float(self._radius),
+            "steps": steps, "radius": float(self.radius),
         })
 
-    def _run(self, kernel: str, count: int, values: Arguments) -> Array:
-        """Return what a kernel finds for both ends of so many streamlines, (n, 2)."""
-        nodes = np.zeros(2 * count, np.int32)
-        program = program_of(nearest_node, node_at_end, node_along, bits=64)
-        program.run(kernel, 2 * count, self._values | values | {"nodes": nodes})
-        return nodes.reshape(-1, 2)
+
+def _run(kernel: str, count: int, values: Arguments) -> Array:
+    """Return what a kernel finds for both ends of so many streamlines, (n, 2)."""
+    nodes = np.zeros(2 * count, np.int32)
+    program = program_of(nearest_node, node_at_end, node_along, bits=64)
+    program.run(kernel, 2 * count, values | {"nodes": nodes})
+    return nodes.reshape(-1, 2)
 
 
-def nodes_of(parcellations: Sequence[Parcellation], batch: Batch) -> list[Array]:
-    """Return the node of each end of the streamlines of a batch, (n, 2), in each parcellation; 0 for none."""
-    full = np.flatnonzero(batch.lengths)
-    points = batch.points[np.stack([batch.offsets[full], batch.offsets[full + 1] - 1], 1)]
-    words, nodes = points.view(np.int32).reshape(-1, 6), []
-    for parcellation in parcellations:
-        if parcellation.rule == REVERSE:  # which looks at other points than the ends
-            nodes.append(parcellation.along(batch))
-        else:
-            nodes.append(np.zeros((len(batch), 2), np.int32))
-            nodes[-1][full] = parcellation.of_words(words)
-    return nodes
+def narrowest_type(greatest: int) -> type[np.int16] | type[np.int32]:
+    """Return the type of whole numbers up to this one."""
+    return np.int16 if greatest <= np.iinfo(np.int16).max else np.int32
 
 
 def is_soft(opened: OpenImage) -> bool:

@@ -1,0 +1,153 @@
+"""The kernel of :mod:`.number_lines`, which loads a copy of this file, hence the whole name of a module.
+
+Digits are those of the exact value, rounded half to even, as Python's ``%.9g`` has them: a product with a power of ten
+comes with its rounding error, by the splitting of Dekker (Numerische Mathematik 18, 1971).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tistreamlines.backends.numba.compiler import compiled
+
+DIGITS = 9
+LEAST, GREATEST = 1e-13, 1e21  # within which powers of ten up to 10^22 do, which are exact
+WHOLE = 2.0**53  # below which a real is a whole number exactly
+SPLIT = 134217729.0  # 2^27 + 1
+LOG_2 = 0.30102999566398114  # of base 10, rounded down
+ZERO, MINUS, PLUS, POINT, EXPONENT, SMALL_A, SMALL_N, LINE = 48, 45, 43, 46, 101, 97, 110, 10  # characters
+SIZE = np.int64((1 << 63) - 1)  # bits of a real but for its sign
+
+
+@compiled
+def error_of_product(a, b, product):
+    """Return by how much the exact product of two reals is above the rounded one."""
+    high = SPLIT * a
+    high = high - (high - a)
+    low = a - high
+    other = SPLIT * b
+    other = other - (other - b)
+    rest = b - other
+    return ((high * other - product) + high * rest + low * other) + low * rest
+
+
+@compiled
+def scaled(value, tens, places):
+    """Return a value times a power of ten, and the sign of what the exact product is above it."""
+    if places >= 0:
+        product = value * tens[places]
+        return product, error_of_product(value, tens[places], product)
+    quotient = value / tens[-places]
+    product = quotient * tens[-places]
+    return quotient, (value - product) - error_of_product(quotient, tens[-places], product)
+
+
+@compiled
+def digits_of(value, bits, tens):
+    """Return nine digits of a value above 0 as a whole number, and the power of ten of the first one.
+
+    ``bits`` are those of the value, whose first ones are its power of two.
+    """
+    exponent = np.int64(np.floor(((bits >> 52) - 1023) * LOG_2))
+    number, more = scaled(value, tens, DIGITS - 1 - exponent)
+    if number >= tens[DIGITS]:
+        exponent += 1
+        number, more = scaled(value, tens, DIGITS - 1 - exponent)
+    whole = np.floor(number)
+    digits = np.int64(whole)
+    half = (number - whole) - 0.5
+    if half > 0.0 or (half == 0.0 and (more > 0.0 or (more == 0.0 and digits % 2 == 1))):
+        digits += 1
+    if digits == np.int64(tens[DIGITS]):
+        digits = np.int64(tens[DIGITS - 1])
+        exponent += 1
+    return digits, exponent
+
+
+@compiled
+def put_whole(number, count, text, place):
+    """Write the digits of a whole number from 0 on, at least so many; return the place after them."""
+    size = 1
+    bound = np.int64(10)
+    while number >= bound or size < count:
+        size += 1
+        bound *= 10
+    for back in range(size):
+        text[place + size - 1 - back] = ZERO + number % 10
+        number //= 10
+    return place + size
+
+
+@compiled
+def put_real(value, bits, tens, text, place):
+    """Write a value above 0 as ``%.9g`` does; return the place after it."""
+    digits, exponent = digits_of(value, bits, tens)
+    kept = DIGITS
+    while digits % 10 == 0:
+        digits //= 10
+        kept -= 1
+    if exponent < -4 or exponent >= DIGITS:
+        last = put_whole(digits, kept, text, place + (1 if kept > 1 else 0))
+        if kept > 1:
+            text[place] = text[place + 1]
+            text[place + 1] = POINT
+        text[last] = EXPONENT
+        text[last + 1] = MINUS if exponent < 0 else PLUS
+        return put_whole(abs(exponent), 2, text, last + 2)
+    if exponent < 0:
+        text[place] = ZERO
+        text[place + 1] = POINT
+        return put_whole(digits, kept - exponent - 1, text, place + 2)
+    whole = exponent + 1
+    if kept <= whole:
+        last = put_whole(digits, kept, text, place)
+        for zero in range(kept, whole):
+            text[last] = ZERO
+            last += 1
+        return last
+    last = put_whole(digits, kept, text, place + 1)
+    for index in range(whole):
+        text[place + index] = text[place + index + 1]
+    text[place + whole] = POINT
+    return last
+
+
+@compiled
+def write_lines(values, bits, tens, separator, text, state):
+    """Write a line for each row of values, (n, m), of which ``bits`` are the bits.
+
+    ``state`` receives the number of bytes, or -1 if there is an infinite value, or one beyond LEAST or GREATEST.
+    """
+    place = 0
+    for row in range(values.shape[0]):
+        whole = True
+        for column in range(values.shape[1]):
+            size = abs(values[row, column])
+            if size != 0.0 and (size < LEAST or size > GREATEST):
+                state[0] = -1
+                return
+            if not size < WHOLE or size != np.floor(size):
+                whole = False
+        for column in range(values.shape[1]):
+            value = values[row, column]
+            if column > 0:
+                text[place] = separator
+                place += 1
+            if value < 0.0:
+                text[place] = MINUS
+                place += 1
+                value = -value
+            if value == 0.0:
+                text[place] = ZERO
+                place += 1
+            elif value != value:
+                text[place] = text[place + 2] = SMALL_N
+                text[place + 1] = SMALL_A
+                place += 3
+            elif whole:
+                place = put_whole(np.int64(value), 1, text, place)
+            else:
+                place = put_real(value, bits[row, column] & SIZE, tens, text, place)
+        text[place] = LINE
+        place += 1
+    state[0] = place
