@@ -35,7 +35,7 @@ from .visits import Visitor
 
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
 SHARE = 20  # a round has at least one seed for so many before it, and by default for so many wanted streamlines
-FEWEST = 500  # seeds of a round by default
+FEWEST = 50  # seeds of a round by default
 MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact
 SMALL = 0.1  # fibre density below which a fixel keeps its probability
 
