@@ -6,8 +6,8 @@ A lock ends with the process that holds it. Where a system has none (Windows, so
 from __future__ import annotations
 
 import errno
-import glob
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -22,6 +22,7 @@ from .regular import is_of_this_user, may_replace, name_of_user, open_regular
 TOKEN = 4  # random bytes in the name of a folder
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
+_TOKEN = re.compile(f"[0-9a-f]{{{2 * TOKEN}}}")
 _hidden: set[Path] = set()  # folders, and files that reserve others
 
 
@@ -134,10 +135,12 @@ def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     with locked(lock_of(path)) as held:
         if held is not None:
             for file in (path, *beside):
-                drafts = f".{glob.escape(file.name)}.{'[0-9a-f]' * 2 * TOKEN}.part"
-                with suppress(OSError):
-                    for draft in [*file.parent.glob(drafts)]:
-                        shutil.rmtree(draft, ignore_errors=True)
+                with suppress(OSError), os.scandir(file.parent) as there:  # glob takes ten times as long
+                    begin, end = f".{file.name}.", ".part"
+                    for entry in there:
+                        token = entry.name.removeprefix(begin).removesuffix(end)
+                        if entry.name == begin + token + end and _TOKEN.fullmatch(token):
+                            shutil.rmtree(entry.path, ignore_errors=True)
         yield
 
 

@@ -19,7 +19,7 @@ def lines_of(values: npt.NDArray[np.float64], separator: str) -> memoryview | No
 
     None if a value is beyond what compiled code writes: one that is not finite, or is extreme.
     """
-    text = np.empty(2 * values.size + LONGEST * np.count_nonzero(values) + len(values), np.uint8)
+    text = np.empty(2 * values.size + LONGEST * int((values != 0).sum()) + len(values), np.uint8)
     size = np.zeros(1, np.int64)
     values = np.ascontiguousarray(values)
     _write_lines(values, values.view(np.int64), TENS, ord(separator), text, size)

@@ -101,7 +101,7 @@ def put_real(value, bits, tens, text, place):
     whole = exponent + 1
     if kept <= whole:
         last = put_whole(digits, kept, text, place)
-        for zero in range(kept, whole):
+        for _ in range(kept, whole):
             text[last] = ZERO
             last += 1
         return last

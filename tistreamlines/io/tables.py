@@ -34,7 +34,7 @@ LINES_AT_ONCE = 1 << 16
 TEXT = "'"  # before the first character of a cell, says that it is text
 WHOLE = 2.0**53  # below which a double is a whole number exactly
 NUMBERS_AT_ONCE = 100_000
-MANY = 10_000  # numbers, of which compiled code writes the text
+MANY = 40_000  # numbers, of which compiled code writes the text
 LEAST, GREATEST = 1e-30, 1e30  # maps have float32
 FAINT = 1e-12  # part of the sum of all weights; sums round by less
 
@@ -102,7 +102,7 @@ def write_matrix(path: Path, values: npt.NDArray[np.float64], *, force: bool) ->
     with completed(path, force=force) as draft, draft.open("wb") as file:
         if separator is None:
             np.save(file, values)
-        elif np.count_nonzero(values) > MANY and (text := lines_of(values, separator)) is not None:
+        elif values.size > MANY and (text := lines_of(values, separator)) is not None:
             file.write(text)
         else:
             file.writelines((separator.join(_texts(row)) + "\n").encode() for row in values)

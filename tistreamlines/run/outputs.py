@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from os import PathLike
@@ -177,8 +177,9 @@ def check_names(
             raise OutputError(f"{path}: is a folder; name a file in it")
     record, others = outputs.record, outputs.others
     files = [*outputs.main, *(path for path, _ in others)]
+    there = _identities(taken)
     for path in files:
-        check_name(path, taken)
+        _check_name(path, there)
     if tractogram is not None and tractogram.suffix.lower() not in SINKS:
         raise OutputError(f"{tractogram}: unknown suffix {tractogram.suffix!r}; end the name with {', '.join(SINKS)}")
     places = Counter(drafts.real_path(path) for path in (*outputs.product_files, outputs.table) if path is not None)
@@ -263,6 +264,11 @@ def previous_outputs(output: Path) -> set[Path]:
 
 def check_name(path: Path, taken: Mapping[Path, str]) -> None:
     """Refuse a name that the file system does not accept, and that of a file which would be lost."""
+    _check_name(path, _identities(taken))
+
+
+def _check_name(path: Path, taken: Mapping[tuple[int, int], str]) -> None:
+    """Do as :func:`check_name`, with files that are taken by :func:`_identities`."""
     try:
         # the hidden folder in which a file is written has the longest name
         path.with_name(f".{path.name}.{8 * 'x'}.part").lstat()
@@ -271,16 +277,23 @@ def check_name(path: Path, taken: Mapping[Path, str]) -> None:
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise OutputError(f"{path}: cannot be written ({reason}); give another name") from error
-    for other, what in taken.items():
-        if _is_same(path, other):
-            raise OutputError(f"{path}: {what}, and is not replaced; give another name")
+    for identity in _identities({path: ""}):
+        if identity in taken:
+            raise OutputError(f"{path}: {taken[identity]}, and is not replaced; give another name")
+
+
+def _identities(paths: Mapping[Path, str]) -> dict[tuple[int, int], str]:
+    """Return what is said of those files that are there, by the numbers of their disk and of their place on it."""
+    said = {}
+    for path, what in paths.items():
+        with suppress(OSError, ValueError):
+            status = path.stat()
+            said.setdefault((status.st_dev, status.st_ino), what)
+    return said
 
 
 def _is_same(path: Path, other: Path) -> bool:
-    try:
-        return path.samefile(other)
-    except (OSError, ValueError):  # one of them does not exist
-        return False
+    return _identities({path: ""}).keys() <= _identities({other: ""}).keys() and path.exists()
 
 
 def _check_record(output: Path, record: Path, paths: Iterable[Path]) -> None:

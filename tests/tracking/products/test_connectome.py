@@ -149,7 +149,7 @@ def test_standard_errors_are_those_of_leaving_a_block_out(folder):
     samples = rng.integers(-900, 900, (500, 2))
     measures = {name: MEASURES[name] for name in ("count", "mean-length")} | {"MD_mean": mean_sample("MD", 1)}
     whole = EdgeSums(3, measures)
-    whole.add(nodes, lengths, numbers, samples)
+    whole.add(nodes, numbers, whole.amounts(lengths, samples))
     values, errors, unassigned, streamlines = whole.matrices(measures, np.ones(3), (8.0, 16.0))
     assert (unassigned, streamlines) == ((nodes == 0).any(axis=1).sum(), 500)
     edge = np.sort(nodes, axis=1) == [1, 3]
@@ -171,9 +171,9 @@ def test_sums_do_not_depend_on_parts(direct, monkeypatch):
     monkeypatch.setattr(keyed_sums, "FEWEST", 5)
     rng = np.random.default_rng(3)
     nodes, lengths, numbers = rng.integers(0, 9, (2000, 2)), rng.integers(0, 1 << 20, 2000), np.arange(2000)
-    added = nodes, lengths, numbers, rng.integers(-(1 << 31), 1 << 31, (2000, 1))
     measures = MEASURES | {"MD_mean": mean_sample("MD", 0)}
     whole, parts, other = (EdgeSums(8, measures) for _ in range(3))
+    added = nodes, numbers, whole.amounts(lengths, rng.integers(-(1 << 31), 1 << 31, (2000, 1)))
     whole.add(*added)
     other.add(*(columns[700:] for columns in added))
     parts.keyed.merge(pickle.loads(pickle.dumps(other.keyed.take())))
@@ -196,7 +196,7 @@ def test_edges_have_their_nodes(nodes):
         np.testing.assert_array_equal(ours, expected)
     sums = EdgeSums(nodes, {"count": MEASURES["count"]})
     pairs = np.stack([columns, rows], axis=1)[:: max(1, nodes // 9)] + 1
-    sums.add(pairs, np.ones(len(pairs), int), np.arange(len(pairs)))
+    sums.add(pairs, np.arange(len(pairs)), sums.amounts(np.ones(len(pairs), int)))
     edges = sums.matrices({"count": MEASURES["count"]}, np.ones(nodes), ())[0]["count"]
     assert (edges == edges.T).all() and (edges[tuple(pairs.T - 1)] == 1).all() and np.triu(edges).sum() == len(pairs)
 

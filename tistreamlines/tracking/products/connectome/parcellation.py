@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -91,7 +90,7 @@ class Parcellation:
         self._grid |= spread("search", _search(self.space, radius if rule == RADIAL else 0.0))
 
     def volume(self, voxels: Array, nodes: Array) -> Arguments:
-        """Return what kernels take of an image on this grid: the node, or another whole number, of some voxels, (k,)."""
+        """Return what kernels take of an image on this grid: nodes, or other whole numbers, of some voxels, (k,)."""
         whole = np.zeros(math.prod(self.space.shape), np.int32)
         whole[voxels] = nodes
         return self._grid | {"parcels_nodes": whole}
