@@ -194,7 +194,7 @@ def check_names(
     for number, (path, option) in enumerate(others, len(outputs.main)):
         _check_apart(path, files[:number], option)
     if record is not None and record.exists():
-        _check_record(tractogram or outputs.product_files[0], record, outputs.product_files)
+        _check_record(tractogram or outputs.product_files[0], record, {*outputs.product_files, *taken})
 
 
 def _check_apart(path: Path, others: Iterable[Path], option: str) -> None:
@@ -297,7 +297,10 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _check_record(output: Path, record: Path, paths: Iterable[Path]) -> None:
-    """Refuse to replace a JSON file that is no record, or that of a tractogram or product that is not written anew."""
+    """Refuse to replace a JSON file that is no record, or that of a tractogram or product that is not written anew.
+
+    ``paths`` are the files that are written, and inputs, of which it is not the record.
+    """
     content = record_at(record)
     if content is None:
         raise OutputError(f"{record}: is not the record of a tractogram and is not replaced; rename {output.name}")
