@@ -2,8 +2,8 @@
 
     python benchmarks/atlases.py STREAMLINES.tck MASK --atlases 4 92 --compared 8 --out FILE
 
-The parcellations have 50 to 1,000 nodes in the shell of the mask, of four kinds by turns: plain, with holes, with labels
-that leave numbers out, and on a rotated grid of other voxels. ``--kinds plain`` has the first alone. Weights are
+The parcellations have 50 to 1,000 nodes in the shell of the mask, of four kinds by turns: plain, with holes, with
+labels that leave numbers out, and on a rotated grid of other voxels. ``--kinds plain`` has the first alone. Weights are
 lognormal, and every 97th is 0. Of the first ``compared`` ones, the four matrices are compared with those of
 tck2connectome, called as QSIRecon's ``mrtrix_multishell_msmt_ACT-hsvs`` calls it.
 """
@@ -32,13 +32,12 @@ HOLES = 0.3  # of the voxels
 TURNED = 0.3  # radians
 OTHER = 1.3  # mm, the side of other voxels
 KINDS = ("plain", "holes", "gaps", "grid")
-OPTIONS = "-symmetric -assignment_radial_search 2 -quiet -force -nthreads 2".split()
-# the names of QSIRecon, those here, and its options of tck2connectome
-MEASURES = {
-    "sift_radius2_count": ("count", ["-tck_weights_in", "w.txt"]),
-    "sift_invnodevol_radius2_count": ("inverse-volume", ["-tck_weights_in", "w.txt", "-scale_invnodevol"]),
-    "radius2_count": ("unweighted-count", []),
-    "radius2_meanlength": ("unweighted-mean-length", ["-scale_length", "-stat_edge", "mean"]),
+OPTIONS = ["-symmetric", "-assignment_radial_search", "2", "-quiet", "-force", "-nthreads", "2"]
+MEASURES = {  # of QSIRecon, with its options of tck2connectome
+    "sift_radius2_count": ["-tck_weights_in", "w.txt"],
+    "sift_invnodevol_radius2_count": ["-tck_weights_in", "w.txt", "-scale_invnodevol"],
+    "radius2_count": [],
+    "radius2_meanlength": ["-scale_length", "-stat_edge", "mean"],
 }
 
 
@@ -72,9 +71,7 @@ def make_atlas(mask: Path, number: int, count: int, kinds: tuple[str, ...], to: 
 def mapped(folder: Path, count: int) -> dict[str, object]:
     """Make the matrices of so many parcellations; return what it takes."""
     command = [sys.executable, "-m", "tistreamlines", "map", "lines.tck", "--force", "--weights", "w.txt"]
-    command += ["--connectome-radius", "2"]
-    for measure, _ in MEASURES.values():
-        command += ["--connectome-measure", measure]
+    command += ["--connectome-measure", "qsirecon"]
     for number in range(count):
         command += ["--connectome", f"a{number}.nii.gz", f"m{number}.csv"]
     wall, cpu, memory = measured(command, folder)
@@ -87,10 +84,10 @@ def mapped(folder: Path, count: int) -> dict[str, object]:
 def compared(folder: Path, number: int) -> dict[str, object]:
     """Return how the matrices of a parcellation differ from tck2connectome's: greatest differences, relative."""
     row: dict[str, object] = {"atlas": number}
-    for name, (measure, options) in MEASURES.items():
+    for name, options in MEASURES.items():
         command = ["tck2connectome", "lines.tck", f"a{number}.nii.gz", "t.csv", *OPTIONS, *options]
         subprocess.run(command, cwd=folder, check=True)
-        file = f"m{number}.csv" if measure == "count" else f"m{number}_{measure}.csv"
+        file = f"m{number}.csv" if name == "sift_radius2_count" else f"m{number}_{name}.csv"
         ours, theirs = (np.loadtxt(folder / path, delimiter=",") for path in (file, "t.csv"))
         assert np.array_equal(ours > 0, theirs > 0), (number, name)
         edges = theirs > 0

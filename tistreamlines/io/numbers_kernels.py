@@ -33,7 +33,7 @@ def error_of_product(a, b, product):
 
 @compiled
 def scaled(value, tens, places):
-    """Return a value times a power of ten, and the sign of what the exact product is above it."""
+    """Return a value times a power of ten, and the rounding error, of which only the sign is exact."""
     if places >= 0:
         product = value * tens[places]
         return product, error_of_product(value, tens[places], product)

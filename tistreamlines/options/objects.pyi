@@ -1355,7 +1355,7 @@ class Connectome(Product):
     measure : str, or a list of these, optional
         The values of connectome for two nodes: count, length, mean-length, inverse-length, inverse-volume; with
         unweighted- before it, those without weights. The first one is written to its FILE, each other one to a file
-        beside it.
+        beside it. qsirecon stands for QSIRecon's four, within 2 mm, by their names there, as radius2_count.
     sample : str, Path, nibabel image or ndarray, or a list of these, optional
         Write the mean of this map over the streamlines of each edge, too, to *_NAME_mean beside FILE, where NAME is
         that of the map. A streamline has the mean along it, as MRtrix3's tcksample -stat_tck mean computes it:

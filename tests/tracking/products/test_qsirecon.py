@@ -1,7 +1,7 @@
 """The four matrices of QSIRecon's recipe beside tck2connectome's, for atlases and streamlines at the edges.
 
-``github.com/PennLINC/qsirecon`` calls it with these options (``data/pipelines/mrtrix_multishell_msmt_ACT-hsvs.yaml`` and
-``interfaces/mrtrix.py``). ``benchmarks/atlases.py`` compares them on a whole brain.
+``github.com/PennLINC/qsirecon`` calls it with these options (``data/pipelines/mrtrix_multishell_msmt_ACT-hsvs.yaml``
+and ``interfaces/mrtrix.py``). ``benchmarks/atlases.py`` compares them on a whole brain.
 """
 
 import nibabel as nib
@@ -11,8 +11,10 @@ from empties import write
 from mrtrix_tests import inputs
 
 import tistreamlines as ts
+from tistreamlines.errors import ParameterError
 from tistreamlines.options.presets import PRESETS
 from tistreamlines.tracking.products.connectome import held
+from tistreamlines.tracking.products.connectome.matrix import QSIRECON_MEASURES
 
 pytestmark = pytest.mark.filterwarnings("ignore:.* streamlines have an end without a node")
 RECIPE = PRESETS["qsirecon-msmt-act"].options
@@ -21,10 +23,6 @@ MATRICES = {
     "sift_radius2_count": "-tck_weights_in w.txt", "radius2_count": "",
     "sift_invnodevol_radius2_count": "-tck_weights_in w.txt -scale_invnodevol",
     "radius2_meanlength": "-scale_length -stat_edge mean",
-}
-OURS = {
-    "sift_radius2_count": "count", "sift_invnodevol_radius2_count": "inverse-volume",
-    "radius2_count": "unweighted-count", "radius2_meanlength": "unweighted-mean-length",
 }
 EMPTY = [0, 17, 500, 899]  # streamlines without points
 # float32 of tck2connectome, and the six digits that it writes
@@ -67,13 +65,13 @@ def place(tmp_path_factory):
     return folder, call, [*atlases]
 
 
-def check_matrices(folder, call, atlases, tractogram, weights):
+def check_matrices(folder, call, atlases, tractogram, weights, named):
     """Compare the files of all atlases with those of tck2connectome."""
     for atlas in atlases:
         for name, options in MATRICES.items():
             options = f"-assignment_radial_search 2 -symmetric {options}".replace("w.txt", weights)
             call(f"tck2connectome {tractogram} {atlas}.nii.gz t.csv {options}")
-            suffix = "" if OURS[name] == "count" else f"_{OURS[name]}"
+            suffix = "" if name == "sift_radius2_count" else f"_{named.get(name, name)}"
             files = (f"{atlas}{suffix}.csv", "t.csv")
             ours, theirs = (np.loadtxt(folder / path, delimiter=",", ndmin=2) for path in files)
             assert np.array_equal(ours != 0, theirs != 0), (atlas, name)
@@ -89,14 +87,31 @@ def recipe(folder, atlases):
     }
 
 
-@pytest.mark.parametrize("block", [1, held.BLOCK])
-def test_maps_of_a_tractogram_are_those_of_qsirecon(place, block, monkeypatch):
+@pytest.mark.parametrize(("block", "named"), [(1, True), (held.BLOCK, False)])
+def test_maps_of_a_tractogram_are_those_of_qsirecon(place, block, named, monkeypatch):
+    """With the measures that the preset names, and with those that one word stands for."""
     folder, call, atlases = place
     monkeypatch.setattr(held, "BLOCK", block)
-    result = ts.map_tractogram(folder / "lines.tck", weights=str(folder / "w.txt"), **recipe(folder, atlases))
-    assert all(matrix.streamlines == 900 for matrix in result["products"]["connectome"])
-    assert min(matrix.values["unweighted-count"].sum() for matrix in result["products"]["connectome"]) > 0
-    check_matrices(folder, call, atlases, "full.tck", "w_full.txt")
+    options = recipe(folder, atlases)
+    if not named:
+        options["connectome_measure"] = "qsirecon"
+        del options["connectome_radius"]
+    result = ts.map_tractogram(folder / "lines.tck", weights=str(folder / "w.txt"), **options)
+    matrices, count = result["products"]["connectome"], "unweighted-count" if named else "radius2_count"
+    assert all(matrix.streamlines == 900 for matrix in matrices)
+    assert min(matrix.values[count].sum() for matrix in matrices) > 0
+    check_matrices(folder, call, atlases, "full.tck", "w_full.txt", QSIRECON_MEASURES if named else {})
+
+
+@pytest.mark.parametrize(
+    ("options", "words"), [({}, "needs weights"), ({"weights": "w.txt", "connectome_radius": 4}, "within 2 mm: leave")]
+)
+def test_names_of_qsirecon_need_its_options(place, options, words, monkeypatch):
+    monkeypatch.chdir(place[0])
+    with pytest.raises(ParameterError, match=words):
+        ts.map_tractogram(
+            "lines.tck", connectome=("parc.nii.gz", "n.csv"), connectome_measure="qsirecon", **options
+        )
 
 
 def test_many_atlases_have_the_bytes_of_each_alone(place, tmp_path):
@@ -123,4 +138,4 @@ def test_tracking_makes_the_matrices_of_qsirecon(place, monkeypatch):
         nseeds=2000, dg="prob", arch="cpu", weights="sift2", sift2=("fods.nii.gz", "w.txt"), sift2_basis="tournier07",
         **recipe(folder, atlases),
     )
-    check_matrices(folder, call, atlases, "tracked.tck", "w.txt")
+    check_matrices(folder, call, atlases, "tracked.tck", "w.txt", QSIRECON_MEASURES)

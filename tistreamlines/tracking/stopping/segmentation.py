@@ -289,7 +289,7 @@ def _subcortical(path: Path, values: npt.NDArray[np.float32], *, sgm_amyg_hipp: 
     return values.clip(0, 1)
 
 
-def _tissue_of(path: Path, labels: npt.NDArray[np.int64], *, sgm_amyg_hipp: bool) -> npt.NDArray[np.uint8]:
+def _tissue_of(path: Path, labels: npt.NDArray[np.int32], *, sgm_amyg_hipp: bool) -> npt.NDArray[np.uint8]:
     """Return the tissue of each label, or OUTSIDE; raise an InputError if a label belongs to none."""
     tissues = {label: tissue for tissue, text in LABELS.items() for label in _listed(text)}
     if sgm_amyg_hipp:

@@ -23,12 +23,25 @@ from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile, check_weights, weight_unit
 from ..samples.sampler import SampledMeans, names_of
 from .held import Block, Held, join_blocks
-from .matrix import MEASURES, UNWEIGHTED, Edges, Matrix, Measure, amounts_of, measures_of, weight_measure, written
+from .matrix import (
+    MEASURES,
+    QSIRECON,
+    QSIRECON_MEASURES,
+    UNWEIGHTED,
+    Edges,
+    Matrix,
+    Measure,
+    amounts_of,
+    measures_of,
+    weight_measure,
+    written,
+)
 from .node_lookup import Ends, NodeLookup
 from .on_device import DeviceConnectomes
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
 MOST_THREADS = 8
+QSIRECON_RADIUS = 2.0  # mm
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
@@ -57,7 +70,8 @@ class ConnectomeOptions:
     )
     connectome_measure: OneOrMore[str] | None = option(
         None, OUTPUT, f"The values of --connectome for two nodes: {', '.join(MEASURES)}; with {UNWEIGHTED} before it, "
-        "those without --weights. The first one is written to its FILE, each other one to a file beside it.",
+        "those without --weights. The first one is written to its FILE, each other one to a file beside it. "
+        f"{QSIRECON} stands for QSIRecon's four, within 2 mm, by their names there, as radius2_count.",
         unit="MEASURE", absent="count", requires=("connectome",), affects="run",
     )
     connectome_sample: OneOrMore[ImageLike] | None = option(
@@ -255,16 +269,14 @@ def inputs_of(options: ConnectomeInputs) -> Inputs:
     """Read the parcellations, and the maps that are sampled."""
     radius = options.connectome_radius
     if radius is None:
-        radius = RADIUS if options.connectome_assignment == RADIAL else 0.0
-    read = partial(_read, rule=options.connectome_assignment, radius=radius)
-    images = [labels for labels, _ in pairs_of(options.connectome)]
-    parcellations = in_threads(read, zip(images, tables_of(options), strict=True), None)
+        whole = QSIRECON_RADIUS if QSIRECON_MEASURES.keys() & measures_asked(options) else RADIUS
+        radius = whole if options.connectome_assignment == RADIAL else 0.0
+    images, rule = [labels for labels, _ in pairs_of(options.connectome)], options.connectome_assignment
+    parcellations = in_threads(
+        lambda item: Parcellation(*item, rule, radius), zip(images, tables_of(options), strict=True), None
+    )
     _check_nodes(options, parcellations)
     return parcellations, SampledMeans(values_of(options.connectome_sample))
-
-
-def _read(item: tuple[ImageLike, TableLike | None], rule: str, radius: float) -> Parcellation:
-    return Parcellation(*item, rule, radius)
 
 
 def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation]) -> None:
@@ -276,6 +288,19 @@ def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation
                              "leave it out, or give an image with the label of the most probable node")
 
 
+def _check_qsirecon(options: ConnectomeInputs) -> None:
+    """Raise a ParameterError if a measure has a name of QSIRecon, but is another one."""
+    names = [name for name in measures_asked(options) if name in QSIRECON_MEASURES]
+    within = options.connectome_radius in (None, QSIRECON_RADIUS) and options.connectome_assignment == RADIAL
+    if names and not within:
+        raise ParameterError(f"--connectome-measure {names[0]} is that of nodes within {QSIRECON_RADIUS:g} mm: leave "
+                             f"out --connectome-radius and --connectome-assignment, or give "
+                             f"{QSIRECON_MEASURES[names[0]]}")
+    weighted = [name for name in names if not QSIRECON_MEASURES[name].startswith(UNWEIGHTED)]
+    if weighted and options.weights is None:
+        raise ParameterError(f"--connectome-measure {weighted[0]} needs --weights")
+
+
 def collector_of(options: ConnectomeInputs) -> type[DeviceConnectomes] | None:
     """Return what brings ends and lengths back; None if other points, or the order of all streamlines, are needed."""
     needs_points = options.connectome_assignment == REVERSE or options.connectome_sample is not None
@@ -285,7 +310,7 @@ def collector_of(options: ConnectomeInputs) -> type[DeviceConnectomes] | None:
 
 def check(options: ConnectomeInputs) -> Maker:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
-    measures_asked(options)
+    _check_qsirecon(options)
     check_weights(options.weights, options.sift2)
     if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
         raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")

@@ -17,7 +17,7 @@ BLOCK = 1 << 18  # streamlines that are added at a time
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """What is known of streamlines.
+    """Streamlines: their ends and amounts.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Held:
 
 
 def join_blocks(held: Sequence[Held]) -> list[Held]:
-    """Join what is known of streamlines in their order, in blocks; threads are slow with small arrays."""
+    """Join streamlines in their order, in blocks; threads are slow with small arrays."""
     blocks = np.cumsum([len(part.lengths) for part in held]) // BLOCK
     begins = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(held)]
     return [held[a] if b == a + 1 else Held.join(held[a:b]) for a, b in pairwise(begins) if b > a]
@@ -64,7 +64,7 @@ class Block:
 
     Parameters
     ----------
-    held : what is known of them.
+    held : the streamlines.
     lookup : finds their nodes.
     amounts : what is added, see :func:`.matrix.amounts_of`.
     """

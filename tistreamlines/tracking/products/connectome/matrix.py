@@ -55,7 +55,7 @@ class Measure:
     @property
     def columns(self) -> set[int]:
         """Those of the sums that it is made of."""
-        return {self.column} | ({self.divisor} - {VOLUME, None})
+        return {self.column} if self.divisor is None or self.divisor == VOLUME else {self.column, self.divisor}
 
 
 UNWEIGHTED = "unweighted-"  # before the name of a measure
@@ -67,6 +67,11 @@ MEASURES: dict[str, Measure] = {
     "inverse-volume": Measure(
         "number of streamlines divided by the mean number of voxels of the two nodes", COUNT, VOLUME
     ),
+}
+QSIRECON = "qsirecon"  # stands for the measures of QSIRecon's recipes of MRtrix3, by its names
+QSIRECON_MEASURES = {
+    "sift_radius2_count": "count", "sift_invnodevol_radius2_count": "inverse-volume",
+    "radius2_count": f"{UNWEIGHTED}count", "radius2_meanlength": f"{UNWEIGHTED}mean-length",
 }
 
 
@@ -84,11 +89,15 @@ def mean_sample(name: str, place: int) -> Measure:
 
 def measures_of(names: Sequence[str], maps: Iterable[str]) -> dict[str, Measure]:
     """Return measures by name, that of the count by default, and the means of sampled maps."""
-    if wrong := [name for name in names if name.removeprefix(UNWEIGHTED) not in MEASURES]:
-        raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed(MEASURES)}, or one of these with "
-                             f"{UNWEIGHTED} before it")
-    known = {name: MEASURES[name.removeprefix(UNWEIGHTED)] for name in names or ("count",)}
-    known |= {name: replace(known[name], weighable=False) for name in known if name.startswith(UNWEIGHTED)}
+    names = [one for name in names or ("count",) for one in (QSIRECON_MEASURES if name == QSIRECON else (name,))]
+    here = {name: QSIRECON_MEASURES.get(name, name) for name in names}
+    if wrong := [name for name, known in here.items() if known.removeprefix(UNWEIGHTED) not in MEASURES]:
+        raise ParameterError(f"--connectome-measure is {wrong[0]!r}: give {listed([*MEASURES, QSIRECON])}, or one of "
+                             f"the former with {UNWEIGHTED} before it")
+    known = {
+        name: replace(MEASURES[word.removeprefix(UNWEIGHTED)], weighable=not word.startswith(UNWEIGHTED))
+        for name, word in here.items()
+    }
     return known | {f"{name}_mean": mean_sample(name, place) for place, name in enumerate(maps)}
 
 
@@ -275,8 +284,8 @@ class EdgeSums:
             (volumes[rows] + volumes[columns]) / 2, terms, scales, np.empty((len(self._kept), BLOCKS + 1)),
             np.empty((2, BLOCKS)), values, errors,
         )
-        both = (Symmetric(self.nodes, (rows, columns), dict(zip(measures, of, strict=True))) for of in (values, errors))
-        return *both, unassigned, streamlines
+        both = [Symmetric(self.nodes, (rows, columns), dict(zip(measures, of, strict=True))) for of in (values, errors)]
+        return both[0], both[1], unassigned, streamlines
 
 
 def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
