@@ -95,7 +95,7 @@ def start(
         if products.follows or parameters.seed_dynamic is not None:
             log.begin("fixels")
             plan.seeds.prepare(watcher.fixels)
-            products.follow(plan.followed, watcher.fixels)
+            products.follow(plan.followed, watcher.fixels, plan.seeds)
         log.begin("compile")
         plan.seeds.points(0, 1)
         log.tell([], plan.seeds.doubts)

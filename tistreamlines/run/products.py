@@ -21,6 +21,7 @@ from ..tracking.products.collector import Collector
 from ..tracking.products.density.map import MAPS
 from ..tracking.products.files import SIFT2, Maker, ProductFile, WeightProduct
 from ..tracking.registry import PRODUCTS
+from ..tracking.seeding.seeds import Seeds
 from ..tracking.weights.options import TRACKED
 
 Kind = TypeVar("Kind", bound="Collector | type[Collector]")
@@ -53,10 +54,12 @@ class Products:
         """Whether :meth:`follow` takes time."""
         return any(product.follows for product in self._products.values())
 
-    def follow(self, followed: object = None, progress: Callable[[float], object] = lambda _: None) -> None:
+    def follow(
+        self, followed: object = None, progress: Callable[[float], object] = lambda _: None, seeds: Seeds | None = None
+    ) -> None:
         """Hand on the input that streamlines follow, before they come; see :meth:`.files.ProductFile.follow`."""
         for product in self._products.values():
-            product.follow(followed, progress)
+            product.follow(followed, progress, seeds)
 
     @property
     def weighs(self) -> bool:

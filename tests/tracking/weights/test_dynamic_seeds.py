@@ -205,6 +205,36 @@ def test_threads_and_chunks_change_nothing(dg):
     assert same(tracked(dg, select=100, chunk_size=23), selected)
 
 
+def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_one():
+    seeds, whole = seeds_of(field()), tracked("ifod1")
+    seeds.prepare(lambda _: None)
+    assert seeds.is_ready(0, 0) and seeds.is_ready(500, 0)
+    uniform = seeds.points(0, 3000)
+    assert np.array_equal(seeds.points(500, 500), uniform[500:1000])  # nothing is known yet
+    seeds.heed(whole, 499)
+    assert not seeds.is_ready(1000, 499)
+    seeds.heed(whole[:0], 500)
+    assert seeds.is_ready(1000, 500) and not seeds.is_ready(1500, 999)
+    assert not np.array_equal(seeds.points(1000, 500), uniform[1000:1500])
+
+
+@pytest.mark.parametrize("limit", [None, "20MB"])
+def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatch):
+    image, weights = field(), []
+    mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
+    follow, shared = DynamicSeeds.share, []
+    for share in (lambda *_: False, lambda *all_: shared.append(follow(*all_)) or shared[-1]):
+        monkeypatch.setattr(DynamicSeeds, "share", share)
+        result = ts.track(
+            sh=image, sh_basis="tournier07", output=tmp_path / "x.tck", seed_dynamic=image, dg="ifod1", select=200,
+            sift2=(image, tmp_path / "w.txt"), stopping="binary", stop_mask=mask, arch="cpu", force=True,
+            memory_limit=limit, min_length=0,
+        )
+        weights.append(np.loadtxt(tmp_path / "w.txt"))
+        assert len(weights[-1]) == result.n_streamlines == 200
+    assert shared == [True] and np.array_equal(*weights) and weights[0].std() > 0.1
+
+
 # -------------------------------------------------------------------------------------------------------------- errors
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):

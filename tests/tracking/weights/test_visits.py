@@ -103,6 +103,8 @@ def test_several_batches_are_as_one():
     table, lines = fixel_table(), curves(100, seed=3)
     visitor = Visitor(table, STEP, choose("cpu"))
     expected = lengths_of(visitor.parts(lines), 100, table.count)
+    units = np.rint(expected.sum(axis=0)).astype(int)
+    assert np.array_equal(visitor.lengths(*(lines[a:b] for a, b in pairwise((0, 30, 31, 100)))), units)
     for cuts in ([0, 30, 31, 100], [0, 99, 100]):  # memory of the first ones serves the second ones, too
         parts = visitor.parts(*(lines[a:b] for a, b in pairwise(cuts)))
         np.testing.assert_array_equal(lengths_of(parts, 100, table.count), expected)

@@ -126,7 +126,7 @@ class Engine:
         self, blocks: Iterator[Block | None], *, most: int | None = None, enough: Callable[[], bool] = lambda: False,
         more: bool = True,
     ) -> Iterator[Batch]:
-        """Grow streamlines from blocks of seeds, and merge what products have made of them: see :meth:`track_blocks`."""
+        """Grow streamlines from blocks of seeds, and merge what products have collected: see :meth:`track_blocks`."""
         begun = time.perf_counter()
         for batch in self.track_blocks(blocks, most=most, enough=enough, more=more):
             self.statistics.seconds["track"] = time.perf_counter() - begun

@@ -232,7 +232,8 @@ class SeedQueue:
     """
 
     def __init__(
-        self, blocks: Iterator[SeedBlock | None], coded: Callable[[Array, int, Array | None], SeedBlock], more: bool = True
+        self, blocks: Iterator[SeedBlock | None], coded: Callable[[Array, int, Array | None], SeedBlock],
+        more: bool = True,
     ) -> None:
         self._blocks, self._coded, self._more = blocks, coded, more
         self._here: deque[SeedBlock] = deque()

@@ -14,6 +14,7 @@ from ...backends.program import Program
 from ...errors import ParameterError
 from ...space.batch import Batch, Groups, Space
 from ..growth.settings import Settings
+from ..seeding.seeds import Seeds
 from .collector import Collector
 
 Options = TypeVar("Options")
@@ -89,11 +90,11 @@ class ProductFile:
         It is called before the first batch.
         """
 
-    def follow(self, followed: object, progress: Callable[[float], object]) -> None:
+    def follow(self, followed: object, progress: Callable[[float], object], seeds: Seeds | None) -> None:
         """Take the FODs, or the samples of fibres, that streamlines follow; called before ``add``.
 
         None if no streamline is tracked, or if no option asks for them. ``progress`` receives the share of the work
-        that is done, 0 to 1.
+        that is done, 0 to 1. ``seeds`` are those of the run, which may know what the product is about to find.
         """
 
     def keep(self, path: Path) -> None:

@@ -86,7 +86,7 @@ class Seeds(ABC):
         del progress
 
     def is_ready(self, first: int, seeds: int) -> bool:
-        """Whether the round from number ``first`` on can be drawn, since all streamlines of ``seeds`` seeds have come."""
+        """Whether the round from number ``first`` on can be drawn when all streamlines of ``seeds`` seeds have come."""
         del first, seeds
         return True
 

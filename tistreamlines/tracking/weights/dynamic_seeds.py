@@ -9,8 +9,9 @@ round grow, those of the round before are compared and the seeds of the next rou
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from threading import Lock
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...devices import choose
-from ...devices.threads import single_blas, thread_pool
+from ...devices.threads import in_threads, thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..products.batch_work import thread_count
@@ -31,8 +32,10 @@ from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_success
 from ..stopping.segmentation import TissueFiles
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .fods import Fods, option_fods
+from .visit_memory import VisitList
 from .visits import Visitor
 
+AT_ONCE = 1 << 15  # seeds that a thread draws
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
 SHARE = 20  # a round has at least one seed for so many before it, and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
@@ -71,7 +74,7 @@ class Comparison:
         self.probabilities = self._mean
 
     def add(self, units: Array, streamlines: int, probabilities: Array) -> None:
-        """Add streamlines: their lengths in each fixel, in units, their number, and the probabilities of their seeds."""
+        """Add streamlines: their lengths in each fixel, in units, and the probabilities of their seeds."""
         if streamlines:
             self._units += units
             self.streamlines += streamlines
@@ -159,6 +162,9 @@ class DynamicSeeds(DrawnSeeds):
         self._followed: Fods | None = None
         self._rounds: list[_Round] = []  # two, whose streamlines come, or will
         self._gathered: list[Batch] = []  # batches of a round that do not make a launch yet
+        self._passed = 0  # streamlines before these
+        self._work: deque[Future[None]] = deque()  # which finds lengths
+        self._keep: Callable[[VisitList], object] | None = None
 
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, :class:`.fods.Fods` or None."""
@@ -224,20 +230,48 @@ class DynamicSeeds(DrawnSeeds):
         """Add a batch of a round to those whose lengths are found together."""
         self._gathered.append(batch)
         coming.streamlines += len(batch)
-        if sum(len(kept.points) for kept in self._gathered) >= self._visitor.together:
+        if self._visitor.are_enough(self._gathered):
             self._hand_over(coming)
 
     def _hand_over(self, coming: _Round) -> None:
         """Have a thread find the lengths of the batches of a round that were gathered."""
-        batches, self._gathered = self._gathered, []
-        if batches:
-            workers = thread_pool("dynamic", thread_count(self.draw.threads))
-            coming.work.append(workers.submit(self._add_lengths, batches, coming))
+        if not self._gathered:
+            return
+        workers = thread_count(self.draw.threads)
+        if len(self._work) > workers:  # which bounds the memory of batches
+            self._work.popleft().result()
+        work = thread_pool("dynamic", workers).submit(self._add_lengths, self._gathered, self._passed, coming)
+        coming.work.append(work)
+        self._work.append(work)
+        self._passed += sum(map(len, self._gathered))
+        self._gathered = []
 
-    def _add_lengths(self, batches: list[Batch], coming: _Round) -> None:
-        lengths = self._visitor.lengths(*batches)
+    def _add_lengths(self, batches: list[Batch], first: int, coming: _Round) -> None:
+        """Find the lengths of streamlines from number ``first`` on."""
+        keep = self._keep
+        lengths = self._visitor.lengths(*batches, keep=keep and (lambda part: keep(part.renumber(first))))
         with coming.adding:
             coming.units += lengths
+
+    def share(self, fixels: Fixels, together: int, keep: Callable[[VisitList], object]) -> bool:
+        """Have ``keep`` receive the visits of all streamlines, if they are of these fixels; return whether it will.
+
+        Several threads call it. At most so many points are gathered ``together``.
+        """
+        if fixels is not self._comparison.fixels:
+            return False
+        self._keep, self._visitor.together = keep, min(together, self._visitor.together)
+        return True
+
+    def finish(self) -> None:
+        """Wait until the visits of all streamlines are found; no more seeds are drawn."""
+        if self._rounds:
+            self._hand_over(self._rounds[-1])
+        for work in self._work:
+            work.result()
+        drawing = [coming.seeds for coming in self._rounds if not coming.seeds.cancel()]
+        wait(drawing)
+        del self._visitor, self._comparison  # whose memory is not needed any more
 
     def _begin(self, first: int, compared: _Round | None = None) -> _Round:
         """Have a thread draw a round, after a comparison of the streamlines of another one."""
@@ -266,7 +300,7 @@ class DynamicSeeds(DrawnSeeds):
     def _rows(self, first: int, count: int) -> Array:
         """Return points and directions of seeds, (n, 6), those of a round as they were drawn."""
         for coming in self._rounds:
-            if coming.first == first:
+            if coming.first == first and count <= self.round_from(first):
                 return coming.seeds.result()[:count]
         return self._draw(first, count)
 
@@ -291,10 +325,14 @@ class DynamicSeeds(DrawnSeeds):
             "subject, in one space?"
         )
         attempt = partial(self._try, np.cumsum(self._comparison.probabilities))
-        with single_blas():
-            seeds = first_success(first, np.arange(count, dtype=np.int32), 4, attempt, str(self.fod), reason)
-        along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
-        return np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+
+        def drawn(begin: int) -> Array:
+            items = np.arange(begin, min(begin + AT_ONCE, count), dtype=np.int32)
+            seeds = first_success(first, items, 4, attempt, str(self.fod), reason)
+            along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
+            return np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+
+        return np.concatenate(in_threads(drawn, range(0, max(count, 1), AT_ONCE), self.draw.threads))
 
     def _try(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""

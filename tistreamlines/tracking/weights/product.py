@@ -21,14 +21,15 @@ from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
 from ..products.batch_work import Backlog, thread_count
 from ..products.files import WeightProduct
+from ..seeding.seeds import Seeds
+from .dynamic_seeds import DynamicSeeds
 from .fixels import FixelRules, Fixels, fixels_of
 from .fods import Fods, option_fods
 from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
 from .visit_memory import WHILE_THEY_COME, VisitList, VisitMemory
-from .visits import Visitor
+from .visits import ON_GPU, Visitor
 
-MOST_BATCHES = 16  # that are gathered, since those of other processes hold shared memory
 POINT, FEWEST = 12, 2**18  # bytes of a point; points that are gathered whatever the limit of memory
 FEW = 0.9  # share of streamlines that visit a fixel, below which a user is warned
 COLUMNS = (
@@ -70,11 +71,16 @@ class Sift2Weights(WeightProduct):
         workers = thread_count(threads)
         self._backlog, self._count = Backlog("visits", workers, max(1, workers - 1), self._parts.extend), 0
         self._gathered: list[Batch] = []  # batches that do not make a launch yet
-        self._points = 0  # of these
+        self._seeds: DynamicSeeds | None = None  # which find the visits
         self.value: Weights | None = None
 
-    def follow(self, followed: object, progress: Callable[[float], object] = lambda _: None) -> None:
-        """Find the fixels, before the first streamlines come; ``followed`` are :class:`.followed.Fods`, or None."""
+    def follow(
+        self, followed: object, progress: Callable[[float], object] = lambda _: None, seeds: Seeds | None = None
+    ) -> None:
+        """Find the fixels, before the first streamlines come; ``followed`` are :class:`.followed.Fods`, or None.
+
+        Dynamic seeds may find the visits to the same fixels.
+        """
         assert followed is None or isinstance(followed, Fods)
         options, notes = self._options, list[str]()
         fods = option_fods(self._fod, options.sift2_basis, followed, "--sift2", notes.append)
@@ -87,24 +93,28 @@ class Sift2Weights(WeightProduct):
             self._fixels.check_overlap(self._space, str(self._fod))
         table, limit = self._fixels.table, bytes_of(options.memory_limit)
         self._memory = VisitMemory(table.count, self._device, self._threads, limit=limit, beside=self.paths[0])
-        self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
+        together = ON_GPU
         if limit is not None:  # each thread has points, and as many wait
-            share = limit // (WHILE_THEY_COME * POINT * 2 * thread_count(self._threads))
-            self._visitor.together = min(self._visitor.together, max(share, FEWEST))
+            together = max(limit // (WHILE_THEY_COME * POINT * 2 * thread_count(self._threads)), FEWEST)
         self.doubts += tuple(notes)
+        if isinstance(seeds, DynamicSeeds) and seeds.share(self._fixels, together, self._keep_part):
+            self._seeds = seeds
+            return
+        self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
+        self._visitor.together = min(self._visitor.together, together)
 
     def add(self, batch: Batch) -> None:
         """Find the visits of streamlines in another thread, once there are enough; wait if many wait for that."""
-        if not len(batch):
-            return
-        self._gathered.append(batch)
-        self._points += len(batch.points)
-        if self._points >= self._visitor.together or len(self._gathered) == MOST_BATCHES:
-            self._hand_over()
+        if self._seeds is not None:
+            self._count += len(batch)
+        elif len(batch):
+            self._gathered.append(batch)
+            if self._visitor.are_enough(self._gathered):
+                self._hand_over()
 
     def _hand_over(self) -> None:
         """Have a thread find the visits of the batches that were gathered."""
-        batches, self._gathered, self._points = self._gathered, [], 0
+        batches, self._gathered = self._gathered, []
         self._backlog.submit(self._find_visits, batches, self._count)
         self._count += sum(map(len, batches))
 
@@ -112,13 +122,20 @@ class Sift2Weights(WeightProduct):
         """Return the visits of the streamlines of some batches, in memory or in a file."""
         return [self._memory.keep(part.renumber(first)) for part in self._visitor.parts(*batches)]
 
+    def _keep_part(self, part: VisitList) -> None:
+        """Take the visits of some streamlines."""
+        self._parts.append(self._memory.keep(part))
+
     @cached_property
     def _known_weights(self) -> Weights:
         """Weights of the streamlines that have come."""
-        if self._gathered:
-            self._hand_over()
-        self._backlog.wait()
-        del self._visitor  # whose memory is not needed any more
+        if self._seeds is not None:
+            self._seeds.finish()
+        else:
+            if self._gathered:
+                self._hand_over()
+            self._backlog.wait()
+            del self._visitor  # whose memory is not needed any more
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
         weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -37,6 +37,7 @@ LONGEST = 128  # voxels that a step may be long: time and memory grow with the s
 ROUNDED = 1e-3  # part of a step by which files round it
 MOST_PARTS = 500  # of a way between two points; longer ways are followed in longer steps
 USUAL_PARTS = 50  # for which a lane has room at first
+MOST_BATCHES = 16  # that are gathered for a launch, since those of other processes hold shared memory
 TOGETHER, ON_GPU = 2**20, 2**23  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
 LAUNCHES = 2  # of a GPU: it receives the points of one while it finds the visits of the other
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
@@ -238,14 +239,22 @@ class Visitor:
         """
         return [self._part(*launch) for launch in self._divide(batches)]
 
-    def lengths(self, *batches: Batch) -> npt.NDArray[np.int64]:
+    def are_enough(self, batches: Sequence[Batch]) -> bool:
+        """Whether batches make a launch."""
+        return len(batches) == MOST_BATCHES or sum(len(batch.points) for batch in batches) >= self.together
+
+    def lengths(
+        self, *batches: Batch, keep: Callable[[VisitList], object] | None = None
+    ) -> npt.NDArray[np.int64]:
         """Return the length of the streamlines of batches in each fixel, all together, in units; see :meth:`parts`.
 
-        Visits do not leave the device.
+        Visits leave the device only for ``keep``, which receives them.
         """
         sums = np.zeros(self._fixels, np.int64)
         for launch in self._divide(batches):
             with self._visits(*launch) as (slots, visits):
+                if keep is not None:
+                    keep(self._fetch(slots, visits, launch[1]))
                 lengths = self._program.array(np.zeros(self._fixels, np.int32))  # a launch has far less than 2^31 units
                 self._program.run(sum_lengths.__name__, len(visits.depth), slots | {"lengths": lengths})
                 sums += self._program.host(lengths, self._fixels)
@@ -313,8 +322,12 @@ class Visitor:
     def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
         """Return the visits of some streamlines."""
         with self._visits(batch, first, last) as (slots, launch):
-            total = int(LANES * (launch.depth + 1).sum())
-            return launch.trim(self._program.host(slots["slots_words"], total), first)
+            return self._fetch(slots, launch, first)
+
+    def _fetch(self, slots: Arguments, launch: _Launch, first: int) -> VisitList:
+        """Return visits that are on the device, of streamlines from number ``first`` on."""
+        total = int(LANES * (launch.depth + 1).sum())
+        return launch.trim(self._program.host(slots["slots_words"], total), first)
 
 
 def _begin(depth: Array) -> Array:
