@@ -226,8 +226,8 @@ def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatc
     for share in (lambda *_: False, lambda *all_: shared.append(follow(*all_)) or shared[-1]):
         monkeypatch.setattr(DynamicSeeds, "share", share)
         result = ts.track(
-            sh=image, sh_basis="tournier07", output=tmp_path / "x.tck", seed_dynamic=image, dg="ifod1", select=200,
-            sift2=(image, tmp_path / "w.txt"), stopping="binary", stop_mask=mask, arch="cpu", force=True,
+            sh=image, sh_basis="tournier07", output=tmp_path / "x.tck", seed_dynamic="tracked", dg="ifod1", select=200,
+            sift2=("tracked", tmp_path / "w.txt"), stopping="binary", stop_mask=mask, arch="cpu", force=True,
             memory_limit=limit, min_length=0,
         )
         weights.append(np.loadtxt(tmp_path / "w.txt"))

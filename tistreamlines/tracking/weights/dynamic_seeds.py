@@ -37,7 +37,8 @@ from .visits import Visitor
 
 AT_ONCE = 1 << 15  # seeds that a thread draws
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
-SHARE = 20  # a round has at least one seed for so many before it, and by default for so many wanted streamlines
+SHARE = 20  # a round has at least one seed for so many before it,
+SHARE_OF_ALL = 50  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
 MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact
 SMALL = 0.1  # fibre density below which a fixel keeps its probability
@@ -139,7 +140,7 @@ class DynamicSeeds(DrawnSeeds):
     arch : device on which fixels and visits are found.
     draw : how many there are at most, and their random numbers.
     target : streamlines that are wanted, or None.
-    fewest : seeds of a round, at least; 0 for a SHARE of the streamlines that are wanted, or else of the seeds.
+    fewest : seeds of a round, at least; 0 for a part of the streamlines that are wanted, or else of the seeds.
 
     Attributes
     ----------
@@ -201,7 +202,7 @@ class DynamicSeeds(DrawnSeeds):
 
     def round_from(self, first: int) -> int:
         """Return the size of a round, which grows with the seeds before it."""
-        fewest = self.fewest or max((self.target or self.count) // SHARE, FEWEST)
+        fewest = self.fewest or max((self.target or self.count) // SHARE_OF_ALL, FEWEST)
         return max(fewest, first // SHARE)
 
     def is_ready(self, first: int, seeds: int) -> bool:

@@ -124,7 +124,7 @@ class DynamicOptions:
     seed_round: int | None = option(
         None, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres, at least a twentieth "
         "of all seeds before.", unit="seeds", low=1, high=2**24,
-        absent="a twentieth of --select, or else of the seeds; at least 50", **SEEDED,
+        absent="a fiftieth of --select, or else of the seeds; at least 50", **SEEDED,
     )
 
 
