@@ -218,7 +218,7 @@ def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_one():
     assert not np.array_equal(seeds.points(1000, 500), uniform[1000:1500])
 
 
-@pytest.mark.parametrize("limit", [None, "20MB"])
+@pytest.mark.parametrize("limit", [None, 0.02])
 def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatch):
     image, weights = field(), []
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
