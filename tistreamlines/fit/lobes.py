@@ -18,7 +18,7 @@ from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import on_device
 from ..devices import Device
-from ..devices.threads import one_ahead
+from ..devices.threads import in_threads, one_ahead
 from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
@@ -27,12 +27,13 @@ from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
 from ..space.cones import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
-from ..space.harmonics import from_harmonics, order_of, to_descoteaux
+from ..space.harmonics import degrees, from_harmonics, order_of, to_descoteaux
 from ..space.sphere import Ball, round_up, sphere_tables
 from . import lobe_kernels
 
 VOXELS = 8192  # in a launch, so that none is long
 SLOTS = 8  # lobes of a voxel for which there is room at first
+ROUNDED = 0.99  # of a peak's least amplitude, which no function below reaches by rounding
 LOBES = 126  # the most that the table of directions can number
 
 
@@ -136,25 +137,42 @@ def find_lobes(
     """
     search = _Search(functions.shape[1], thresholds, device, table, dilate, threads)
     change = from_harmonics(order_of(functions.shape[1])).T
+    numbers = np.flatnonzero(_may_peak(functions, basis, thresholds.peak_value, threads))
 
     def convert(first: int) -> Array:
-        block = functions[first : first + VOXELS]
+        block = functions[numbers[first : first + VOXELS]]
         rows = np.zeros((len(block), search.width), np.float32)
         rows[:, : block.shape[1]] = to_descoteaux(block, basis) @ change
         return rows
 
     # room for all: what is not filled takes no memory
-    parts, words, filled = [], np.empty((len(functions), search.words if table else 0), np.int32), 0
-    firsts = range(0, len(functions), VOXELS)
+    parts, words, filled = [], np.empty((len(numbers), search.words if table else 0), np.int32), 0
+    counts, firsts = np.zeros(len(functions), np.int32), range(0, len(numbers), VOXELS)
     for first, rows in zip(firsts, one_ahead(convert, firsts), strict=True):
-        counts, values, known = search(rows)
-        parts.append((counts, values))
+        counts[numbers[first : first + VOXELS]], values, known = search(rows)
+        parts.append(values)
         words[filled : filled + len(known)] = known
         filled += len(known)
-        progress((first + len(rows)) / len(functions))
-    counts, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+        progress((first + len(rows)) / len(numbers))
+    values = np.concatenate([np.zeros((0, VALUES), np.float32), *parts])
     means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
     return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words[:filled] if table else None)
+
+
+def _may_peak(functions: Array, basis: str, least: float, threads: int | None) -> npt.NDArray[np.bool_]:
+    """Return which functions may have an amplitude (n,) from a least one on: most of a brain have none.
+
+    No amplitude exceeds the sum over degrees l of the norm of their coefficients times sqrt((2 l + 1) / (4 pi)).
+    """
+    l_values = degrees(order_of(functions.shape[1]))[0]
+    of_degree = l_values[:, None] == np.unique(l_values)
+    highest = np.sqrt((2 * np.unique(l_values) + 1) / (4 * np.pi))
+
+    def may(first: int) -> npt.NDArray[np.bool_]:
+        squares = to_descoteaux(functions[first : first + VOXELS], basis) ** 2
+        return ~(np.sqrt(squares @ of_degree) @ highest < ROUNDED * least)
+
+    return np.concatenate([np.zeros(0, bool), *in_threads(may, range(0, len(functions), VOXELS), threads)])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
