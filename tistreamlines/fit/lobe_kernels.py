@@ -1,33 +1,40 @@
-"""The search of :mod:`..kernels.fixels.lobes` for the CPU, which sorts directions by the digits of their amplitudes.
+"""The search of :mod:`..kernels.fixels.lobes` for the CPU: directions are sorted by digits, and lobes spread from queues.
 
-The result is the same. A CPU counts digits one after another in a tenth of the time in which it compares all amplitudes
-with all others, as GPUs do.
+The result is the same. A CPU does both one direction after another, in a small part of the time in which it does what
+is best on a GPU: to compare all amplitudes with all others, and to look at all directions again for each ring.
 """
 
-from ..kernels.fixels.lobes import TABLE, LobeSlots, hand_out_table, keep_lobes
+from ..kernels.fixels.lobes import DILATES, NO_LOBE, TABLE, LobeSlots, keep_lobes
 from ..kernels.fixels.watershed import (
     FIRST,
     LOBES,
     LOW_BITS,
+    LOW_MASK,
     UNSEEN,
     Half,
     LobeRule,
     LobeScratch,
     grow_lobes,
+    lobe_of,
+    lobes_from,
+    neighbour,
+    put_lobes,
     sample_lobes,
+    set_lobe,
 )
 from ..kernels.interpolate import ROW_CHUNKS
-from ..kernels.orientation.peaks import NONE, VERTEX_CHUNKS
+from ..kernels.orientation.peaks import NEIGHBOURS, NONE, VERTEX_CHUNKS
 from ..linker.lang import *
 
 DIGITS = 4  # of an amplitude, whose bits rise with it
 BASE = 256  # of the digits
+QUEUED = 126  # lobe of a direction that the next ring reaches; no voxel has so many
 
 
 class SortScratch(LobeScratch):
     """Team memory.
 
-    ``order``: directions in their order before and after a digit; ``places``: of each digit, how many directions have each
+    ``order``: directions in their order before and after a digit, or of a ring and of the next one; ``places``: of each digit, how many directions have each
     value, then where the next one of these goes.
     """
 
@@ -82,6 +89,67 @@ def sort_by_digit(scratch: SortScratch, positive: i32, digit: i32):
         place = BASE * digit + value_of(scratch.amplitudes[i], digit)
         scratch.order[after + scratch.places[place]] = i
         scratch.places[place] = scratch.places[place] + 1
+
+
+@func
+def best_lobe(half: Half, scratch: SortScratch, i: i32) -> i32:
+    """The lobe with the greatest integral next to a direction, NO_LOBE if there is none."""
+    best = NO_LOBE
+    most = -1.0
+    for rank in unrolled(NEIGHBOURS):
+        lobe = lobe_of(scratch, neighbour(half.sphere, i, rank))
+        if lobe < QUEUED:
+            size = scratch.integrals[lobe]
+            if size > most:
+                best = lobe
+                most = size
+    return best
+
+
+@func
+def spread_lobes(half: Half, scratch: SortScratch):
+    """Give each direction without a lobe the lobe of a neighbour, ring by ring, as the kernel of GPUs does."""
+    count = 0
+    for i in range(half.sphere.count):
+        if lobe_of(scratch, i) == NO_LOBE:
+            if best_lobe(half, scratch, i) < NO_LOBE:
+                scratch.order[count] = i
+                count = count + 1
+                set_lobe(scratch, i, QUEUED)
+    here = 0
+    while count > 0:
+        for k in range(count):
+            i = scratch.order[here + k]
+            scratch.visits[i] = (scratch.visits[i] & ~LOW_MASK) | best_lobe(half, scratch, i)
+        for k in range(count):
+            i = scratch.order[here + k]
+            set_lobe(scratch, i, scratch.visits[i] & LOW_MASK)
+        there = 32 * VERTEX_CHUNKS - here
+        reached = 0
+        for k in range(count):
+            i = scratch.order[here + k]
+            for rank in unrolled(NEIGHBOURS):
+                j = neighbour(half.sphere, i, rank)
+                if lobe_of(scratch, j) == NO_LOBE:
+                    scratch.order[there + reached] = j
+                    reached = reached + 1
+                    set_lobe(scratch, j, QUEUED)
+        here = there
+        count = reached
+
+
+@func
+def hand_out_table(item: i32, half: Half, scratch: SortScratch, lobes: LobeSlots):
+    """Write the lobe of each direction."""
+    for chunk in range(VERTEX_CHUNKS):
+        lobe = lobes_from(scratch, 32 * chunk)
+        put_lobes(scratch, 32 * chunk, where(lobe >= 0, take(scratch.kept, maximum(lobe, 0)), NO_LOBE))
+    if DILATES:
+        spread_lobes(half, scratch)
+    for k in range(8 * VERTEX_CHUNKS):
+        low = lobe_of(scratch, 4 * k) | (lobe_of(scratch, 4 * k + 1) << 8)
+        high = lobe_of(scratch, 4 * k + 2) | (lobe_of(scratch, 4 * k + 3) << 8)
+        lobes.table[8 * VERTEX_CHUNKS * item + k] = low | (high << 16)
 
 
 @func
