@@ -98,11 +98,9 @@ def best_lobe(half: Half, scratch: SortScratch, i: i32) -> i32:
     most = -1.0
     for rank in unrolled(NEIGHBOURS):
         lobe = lobe_of(scratch, neighbour(half.sphere, i, rank))
-        if lobe < QUEUED:
-            size = scratch.integrals[lobe]
-            if size > most:
-                best = lobe
-                most = size
+        size = where(lobe < QUEUED, scratch.integrals[minimum(lobe, LOBES - 1)], -1.0)
+        best = where(size > most, lobe, best)
+        most = maximum(most, size)
     return best
 
 
@@ -112,7 +110,10 @@ def spread_lobes(half: Half, scratch: SortScratch):
     count = 0
     for i in range(half.sphere.count):
         if lobe_of(scratch, i) == NO_LOBE:
-            if best_lobe(half, scratch, i) < NO_LOBE:
+            least = NO_LOBE
+            for rank in unrolled(NEIGHBOURS):
+                least = minimum(least, lobe_of(scratch, neighbour(half.sphere, i, rank)))
+            if least < QUEUED:
                 scratch.order[count] = i
                 count = count + 1
                 set_lobe(scratch, i, QUEUED)

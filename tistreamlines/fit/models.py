@@ -20,7 +20,7 @@ from ..errors import InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
-from ..space.harmonics import count_of, highest_order, order_advice, to_descoteaux, turn_coefficients
+from ..space.harmonics import count_of, highest_order, order_advice, order_of, to_descoteaux, turning_matrix
 from . import csd_batches, linear, tensor
 from .csd import DIPYS_WEIGHT, System, fit_system
 from .csd_shells import (
@@ -204,15 +204,18 @@ def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pr
     fit = tissue_fods(
         along_scanner_axes(dwi), mask, tissue_options(options), threads, lambda _, share: progress(share), arch
     )
-    fods = fit.coefficients["wm"]
-    if not axes_are_scanners(dwi.space):
-        fods = turn_coefficients(fods, dwi.space.axes, TISSUE_BASIS)
     # responses may be of a lower order
     whole, voxels = np.zeros((*mask.shape, count_of(options.sh_order)), np.float32), np.flatnonzero(mask)
-    rows, out = (values.reshape(mask.size, -1) for values in (fods, whole))
+    rows, out = (values.reshape(mask.size, -1) for values in (fit.coefficients["wm"], whole))
+    turn = None
+    if not axes_are_scanners(dwi.space):
+        turn = turning_matrix(dwi.space.axes, order_of(rows.shape[1]), TISSUE_BASIS)
 
     def convert(part: slice) -> None:
-        out[voxels[part], : rows.shape[1]] = to_descoteaux(rows[voxels[part]], TISSUE_BASIS)
+        fods = rows[voxels[part]]
+        if turn is not None:
+            fods = (fods.astype(np.float64) @ turn.T).astype(np.float32)
+        out[voxels[part], : rows.shape[1]] = to_descoteaux(fods, TISSUE_BASIS)
 
     in_parts(convert, len(voxels), threads)
     return Fitted(whole, fit.chosen, fit.shares())

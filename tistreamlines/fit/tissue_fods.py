@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import CPU
+from ..devices.threads import in_threads
 from ..errors import DeviceError, InputError, ParameterError
 from ..io.nifti import Dwi
 from ..io.response import read_response
@@ -27,6 +29,8 @@ from .tissues import GREY, HIGHEST_ORDER, TISSUES, WHITE, TissueProblem, doubts,
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
 Tell = Callable[[str, float], object]  # receives the name of a stage and its share that is done
+Result = TypeVar("Result")
+BLOCK = 1 << 12  # voxels per task
 FEW = 2  # shells, b = 0 included, which tell no more than two tissues apart
 
 
@@ -87,7 +91,7 @@ def tissue_fods(
     solved = fit_msmt(dwi.data, dwi.gtab, mask, responses, known, threads, partial(tell, "fit"), arch)
     for sentence in doubts(solved.problem):
         warnings.warn(sentence, stacklevel=2)
-    if not all(np.isfinite(values).all() for values in solved.coefficients.values()):
+    if not _all_finite(solved.coefficients.values(), mask, threads):
         raise DeviceError(f"--arch {arch}: the device gave coefficients that are not finite; give --arch {CPU}")
     if not (mask & ~solved.failed).any():
         raise InputError("no voxel of the mask has a signal: check series and mask")
@@ -97,7 +101,7 @@ def tissue_fods(
     if not options.normalise:
         return fit
     tell("normalise", 0)
-    return normalised(fit, dwi.space.affine)
+    return normalised(fit, dwi.space.affine, threads)
 
 
 # ----------------------------------------------------------------------------------------------------------- responses
@@ -182,14 +186,37 @@ def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list
 
 
 # ------------------------------------------------------------------------------------------------- after the fit
-def normalised(fit: FodFit, affine: Array) -> FodFit:
-    """Divide all tissues by the field that makes their sum the same everywhere, as MRtrix3's ``mtnormalise`` does."""
+def normalised(fit: FodFit, affine: Array, threads: int | None = None) -> FodFit:
+    """Divide all tissues by the field that makes their sum the same everywhere, as MRtrix3's ``mtnormalise`` does.
+
+    This changes the coefficients of the fit, since two copies of them may be gigabytes.
+    """
     densities = {name: values[..., 0] for name, values in fit.coefficients.items()}
     try:
-        known = normalise_tissues(densities, fit.mask & ~fit.failed, affine)
+        known = normalise_tissues(densities, fit.mask & ~fit.failed, affine, threads=threads)
     except InputError as error:
         advice = "the tissues are not normalised: widen the mask, or give --no-normalise"
         raise InputError(f"{error.on_command_line.partition(':')[0]}, so {advice}") from error
-    coefficients = {name: known.apply(values, name) for name, values in fit.coefficients.items()}
+    field = known.field.reshape(-1, 1)
+
+    def divide(rows: Array, voxels: Array) -> None:
+        rows[voxels] /= field[voxels]
+
+    _of_voxels(divide, fit.coefficients.values(), fit.mask, threads)
     chosen = fit.chosen | {"lognorm_scale": known.scale, "balance": known.factors}
-    return replace(fit, coefficients=coefficients, field=known.field, scale=known.scale, chosen=chosen)
+    return replace(fit, field=known.field, scale=known.scale, chosen=chosen)
+
+
+def _all_finite(images: Iterable[Array], mask: npt.NDArray[np.bool_], threads: int | None) -> bool:
+    """Whether all coefficients (x, y, z, k) in a mask are finite."""
+    return all(_of_voxels(lambda rows, voxels: np.isfinite(rows[voxels]).all(), images, mask, threads))
+
+
+def _of_voxels(
+    task: Callable[[Array, Array], Result], images: Iterable[Array], mask: npt.NDArray[np.bool_], threads: int | None
+) -> list[Result]:
+    """Return what a task gives for the rows (voxels, k) of each image and the numbers (m,) of voxels of a mask."""
+    voxels = np.flatnonzero(mask)
+    tables = [image.reshape(mask.size, -1) for image in images]  # views, also of columns of one table
+    parts = [(rows, voxels[first : first + BLOCK]) for rows in tables for first in range(0, len(voxels), BLOCK)]
+    return in_threads(lambda part: task(*part), parts, threads)
