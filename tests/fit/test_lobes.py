@@ -198,6 +198,28 @@ def test_results_do_not_depend_on_how_many_are_searched_at_a_time(monkeypatch):
         np.testing.assert_array_equal(values, getattr(parts, name), err_msg=name)
 
 
+def test_functions_without_a_peak_are_left_out_and_nothing_changes(monkeypatch):
+    functions, _ = random_fods(40, seed=7)
+    functions *= np.geomspace(0.001, 1, len(functions), dtype=np.float32)[:, None]
+    quick, kept = lobes_of(functions, Thresholds(), table=True), []
+    real = module._may_peak
+    monkeypatch.setattr(module, "_may_peak", lambda *given: kept.append(real(*given)) or np.ones(len(kept[0]), bool))
+    whole = lobes_of(functions, Thresholds(), table=True)
+    assert 0 < kept[0].sum() < len(functions)
+    assert (quick.counts == 0).sum() > 5
+    for name, values in vars(whole).items():
+        np.testing.assert_array_equal(getattr(quick, name), values)
+    np.testing.assert_array_equal(quick.table, whole.table)
+    assert (quick.table[quick.counts == 0] == NO_LOBE).all()
+
+
+def test_functions_that_all_have_no_peak_have_no_lobes():
+    lobes = lobes_of(np.full((3, 15), 1e-3, np.float32), Thresholds(), table=True)
+    assert not lobes.counts.any()
+    assert (lobes.table == NO_LOBE).all()
+    assert lobes.means.shape == (0, 3)
+
+
 def test_too_many_lobes_are_an_error(monkeypatch):
     functions, _ = random_fods(5)
     monkeypatch.setattr(module, "LOBES", 2)

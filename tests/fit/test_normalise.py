@@ -12,6 +12,7 @@ import pytest
 from three_tissues import head
 
 from tistreamlines.errors import InputError
+from tistreamlines.fit import normalise as module
 from tistreamlines.fit.normalise import REFERENCE, normalise_tissues
 
 needs_mrtrix = pytest.mark.skipif(not shutil.which("mtnormalise"), reason="MRtrix3 is not installed")
@@ -65,6 +66,20 @@ class TestTruth:
         with pytest.warns(UserWarning, match=r"^2 of \d+ voxels of the mask are not finite"):
             fit = normalise_tissues(holes, mask, OBLIQUE)
         assert np.abs(fit.field / field - 1).max() < CONVERGED
+
+    def test_neither_threads_nor_counted_quartiles_change_a_bit(self, scene, monkeypatch):
+        tissues, mask, _ = scene
+        rng = np.random.default_rng(2)
+        noisy = {name: values + 0.02 * rng.random(values.shape) for name, values in tissues.items()}
+        monkeypatch.setattr(module, "BLOCK", 100)
+        fits = [normalise_tissues(noisy, mask, OBLIQUE, threads=threads) for threads in (1, 3)]
+        monkeypatch.setattr(module, "NEAR", -1.0)  # ranges without a value: all are sorted
+        fits.append(normalise_tissues(noisy, mask, OBLIQUE))
+        assert mask.sum() > 1000
+        for fit in fits[1:]:
+            assert (fit.field == fits[0].field).all()
+            assert (fit.fitted == fits[0].fitted).all()
+            assert (fit.factors, fit.scale) == (fits[0].factors, fits[0].scale)
 
     @pytest.mark.parametrize("far", [1.0, 1e4])
     def test_far_from_the_origin_no_digits_are_lost(self, scene, far):

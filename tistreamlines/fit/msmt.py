@@ -35,7 +35,7 @@ NEAR = 0.15  # product of two normals, above which a half-space is left out of t
 BATCH, FEWEST, MOST = 1 << 14, 1 << 14, 1 << 20  # voxels of a batch on the host, and on a GPU: multiples of a run's
 FIRST = 1 << 16, 1 << 17  # voxels of the first two batches on a GPU
 SECONDS = 3.0  # that a later batch may take there; long ones are better, since threads wait at the end of each
-SIGNALS = 1 << 29  # of a batch at most
+SIGNALS = 1 << 27  # of a batch at most: half a gigabyte, of which the host holds a copy or two
 IN_WORK = 2  # batches of which one is fitted while another is copied
 
 __all__ = ["TissueFit", "fit_msmt"]
