@@ -1,7 +1,7 @@
 """The search of :mod:`..kernels.fixels.lobes` for the CPU: directions are sorted by digits, and lobes spread from queues.
 
-The result is the same. A CPU does both one direction after another, in a small part of the time in which it does what
-is best on a GPU: to compare all amplitudes with all others, and to look at all directions again for each ring.
+The result is the same. The kernel of GPUs compares all amplitudes with all others, and looks at all directions again for
+each ring. A CPU takes much less time if it goes through the directions one after another.
 """
 
 from ..kernels.fixels.lobes import DILATES, NO_LOBE, TABLE, LobeSlots, keep_lobes

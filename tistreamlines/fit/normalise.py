@@ -291,7 +291,7 @@ class _Fit:
             return same, self._moments(block)
 
         same, moments = zip(*self._each(select), strict=True)
-        return all(same), sum(moments)
+        return all(same), np.sum(moments, axis=0)
 
     def _ranked(self, factors: Array) -> Array:
         """Compute the logarithm of the balanced sum of tissues; return its values at the ranks of the quartiles.
@@ -309,7 +309,7 @@ class _Fit:
                 return []
             least = [logs >= low for low, _ in near]
             return [
-                (np.count_nonzero(~above), logs[above & (logs <= high)])
+                (int(np.count_nonzero(~above)), logs[above & (logs <= high)])
                 for above, (_, high) in zip(least, near, strict=True)
             ]
 
