@@ -127,7 +127,7 @@ def weighted_columns(lengths: Array, samples: Array | None) -> Array:
 
 
 class Symmetric(Mapping[str, npt.NDArray[np.float64]]):
-    """Symmetric matrices by name, of which only what is not 0 takes memory until one is asked for.
+    """Symmetric matrices by name; only values that are not 0 take memory until the caller takes a matrix.
 
     Parameters
     ----------
@@ -159,7 +159,7 @@ class Symmetric(Mapping[str, npt.NDArray[np.float64]]):
         return whole
 
     def zero_diagonal(self) -> None:
-        """Set the diagonals to 0; called before a matrix is asked for."""
+        """Set the diagonals to 0, before the caller takes a matrix."""
         rows, columns = self._places
         for values in self._edges.values():
             values[rows == columns] = 0
