@@ -5,7 +5,8 @@
 The parcellations have 50 to 1,000 nodes in the shell of the mask, of four kinds by turns: plain, with holes, with
 labels that leave numbers out, and on a rotated grid of other voxels. ``--kinds plain`` has the first alone. Weights are
 lognormal, and every 97th is 0. Of the first ``compared`` ones, the four matrices are compared with those of
-tck2connectome, called as QSIRecon's ``mrtrix_multishell_msmt_ACT-hsvs`` calls it.
+tck2connectome, called as QSIRecon's ``mrtrix_multishell_msmt_ACT-hsvs`` calls it, of .mif files: the affine of a NIfTI
+file is another one there, in the last digits.
 """
 
 from __future__ import annotations
@@ -84,8 +85,12 @@ def mapped(folder: Path, count: int) -> dict[str, object]:
 def compared(folder: Path, number: int) -> dict[str, object]:
     """Return how the matrices of a parcellation differ from tck2connectome's: greatest differences, relative."""
     row: dict[str, object] = {"atlas": number}
+    subprocess.run(["mrconvert", f"a{number}.nii.gz", f"a{number}.mif", "-quiet", "-force"], cwd=folder, check=True)
+    command = [sys.executable, "-m", "tistreamlines", "map", "lines.tck", "--force", "--weights", "w.txt"]
+    command += ["--connectome-measure", "qsirecon", "--connectome", f"a{number}.mif", f"m{number}.csv"]
+    measured(command, folder)
     for name, options in MEASURES.items():
-        command = ["tck2connectome", "lines.tck", f"a{number}.nii.gz", "t.csv", *OPTIONS, *options]
+        command = ["tck2connectome", "lines.tck", f"a{number}.mif", "t.csv", *OPTIONS, *options]
         subprocess.run(command, cwd=folder, check=True)
         file = f"m{number}.csv" if name == "sift_radius2_count" else f"m{number}_{name}.csv"
         ours, theirs = (np.loadtxt(folder / path, delimiter=",") for path in (file, "t.csv"))
