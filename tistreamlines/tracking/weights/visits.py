@@ -151,7 +151,7 @@ class _Launch(NamedTuple):
     def trim(self, words: Array, first: int) -> VisitList:
         """Return visits of streamlines from number ``first`` on, without room that nothing has used.
 
-        What follows a lane's last visit becomes 0.
+        Words behind a lane's last visit become 0.
         """
         most = self.visited.max(axis=1)
         starts = LANES * (np.cumsum(most) - most)
