@@ -105,7 +105,16 @@ def saying(what: str) -> tuple[str, ...]:
 
 def applies_with(name: str) -> dict[str, Collection[str]]:
     """Return with which values of 'dg', 'stopping', 'model' and 'source' an option has an effect."""
-    only: dict[str, Collection[str]] = {**registry.owners(name), **options()[name].only}
+    return _limits(name, options()[name])
+
+
+def all_limits() -> dict[str, dict[str, Collection[str]]]:
+    """Return what :func:`applies_with` returns of every option, in a fraction of the time."""
+    return {name: _limits(name, option) for name, option in options().items()}
+
+
+def _limits(name: str, option: Option) -> dict[str, Collection[str]]:
+    only: dict[str, Collection[str]] = {**registry.owners(name), **option.only}
     if name in SOURCES:
         only["dg"] = tuple(key for key, row in METHODS.items() if name in row.follows)
     if name == "asymmetric":
@@ -180,8 +189,15 @@ def _type(name: str) -> str:
 
 def _classes() -> tuple[type, ...]:
     """Return the classes of all options: of this package, then of registered rows."""
+    global _last
     rows = (*METHODS.values(), *STOPPING_RULES.values(), *PRODUCTS.values())
-    return tuple(dict.fromkeys([PackageOptions, *(row.options for row in rows)]))
+    known = _last
+    if rows != known[0]:  # hardly ever: to compare the same rows takes no time
+        _last = known = rows, tuple(dict.fromkeys([PackageOptions, *(row.options for row in rows)]))
+    return known[1]
+
+
+_last: tuple[tuple[object, ...], tuple[type, ...]] = (), ()
 
 
 @cache

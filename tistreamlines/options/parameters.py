@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +32,7 @@ from ..tracking.selection.places import sphere_in
 from ..tracking.sources import FITTED, SOURCES
 from .definitions import (
     PackageOptions,
+    all_limits,
     applies_with,
     defaults,
     input_names,
@@ -240,9 +242,13 @@ class Parameters(PackageOptions):
         """
         return not self._misfit(name)
 
+    def _facts(self) -> dict[str, Any]:
+        """Return the choices on which it depends whether an option has an effect."""
+        return {"dg": self.dg, "model": self.model, "source": self.source, "stopping": self.stopping}
+
     def _misfit(self, name: str) -> str:
         """Return why an option has no effect, and what to do, or an empty string if it has one."""
-        facts = {"dg": self.dg, "model": self.model, "source": self.source, "stopping": self.stopping}
+        facts = self._facts()
         for fact, words in applies_with(name).items():
             if facts[fact] not in words:
                 decisive = "source" if facts[fact] is None else fact
@@ -433,9 +439,12 @@ class Parameters(PackageOptions):
         dict
             Values by option name. Paths are strings; options that have no effect are None.
         """
-        named = vars(self)["_given"]
-        barred = {other for name in named for other in options()[name].excludes if other not in named}
-        return {n: record_value(getattr(self, n)) if self.applies(n) and n not in barred else None for n in options()}
+        named, known, facts = vars(self)["_given"], options(), self._facts()
+        idle = {other for name in named for other in known[name].excludes if other not in named}
+        for name, limits in all_limits().items():
+            if any(facts[fact] not in words for fact, words in limits.items()):
+                idle.add(name)
+        return {name: None if name in idle else record_value(getattr(self, name)) for name in known}
 
 
 def _unknown(name: str) -> str:
