@@ -6,6 +6,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from head import SHAPE, make_head
+from nights import at_night
 
 import tistreamlines as ts
 from tistreamlines.errors import ParameterError
@@ -140,7 +141,7 @@ def test_a_command_prints_and_records_what_it_stands_for(head, tmp_path, run):
     assert "stands for" not in again.err
     for first, second in (("a.trx", "b.trx"), ("c.csv", "d.csv"), ("c_pairs.tsv", "d_pairs.tsv")):
         assert (tmp_path / first).read_bytes() == (tmp_path / second).read_bytes()
-    quiet = run(*common, "--preset", "mrtrix-basic", "-q", "-o", tmp_path / "q.trx")
+    quiet = run(*common, "--preset", "mrtrix-basic", "--no-backtrack", "-q", "-o", tmp_path / "q.trx")
     assert quiet.code == 0 and "stands for" not in quiet.err
 
 
@@ -168,10 +169,13 @@ def test_parts_and_their_join_have_the_options(head, tmp_path):
         _Job(0, subject | {"preset": "ukb-connectome"}, 2, 2)
 
 
-def test_python_has_the_keyword(head):
+@pytest.mark.parametrize(("preset", "name", "value"), [
+    ("mrtrix-basic", "backtrack", True), *at_night(("qsirecon-msmt-act", "seed_dynamic", "tracked")),
+])
+def test_python_has_the_keyword(head, preset, name, value):
     image = {"sh": head / "fod.nii.gz", "sh_basis": "tournier07"}
     common = image | {"act": head / "5tt.nii.gz", "nseeds": 50, "arch": "cpu"}
-    result = ts.track(**common, preset="mrtrix-basic")
-    assert ts.track(**common, preset="qsirecon-msmt-act").parameters.seed_dynamic == "tracked"
-    assert result.record["parameters"]["preset"] == "mrtrix-basic"
-    assert result.record["parameters"]["backtrack"]
+    result = ts.track(**common, preset=preset)
+    assert getattr(result.parameters, name) == value
+    assert result.record["parameters"]["preset"] == preset
+    assert result.record["parameters"][name] == value

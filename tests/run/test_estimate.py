@@ -81,7 +81,7 @@ class TestRuns:
         assert estimate.points == pytest.approx(done.points, rel=2 * estimate.spread["points"])
         assert estimate.points == pytest.approx(done.points, rel=0.1)
 
-    def test_a_part_has_its_share(self, options):
+    def test_a_part_has_its_share(self, options, shorter):
         estimate = ts.estimate(nseeds=3 * MANY, part="2/3", **options)
         assert estimate.seeds == MANY
 
@@ -98,7 +98,7 @@ class TestRuns:
         assert estimate.seeds == 1000
         assert estimate.streamlines < 5000
 
-    def test_a_time_limit_ends_the_run(self, options):
+    def test_a_time_limit_ends_the_run(self, options, shorter):
         estimate = ts.estimate(nseeds=10**9, time_limit=10, **options)
         assert estimate.seeds < 10**8
         assert estimate.track_seconds == pytest.approx(10, rel=0.01)

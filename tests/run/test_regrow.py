@@ -38,6 +38,13 @@ def maze(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def bent(maze):
+    """The numbers of a run of ifod2 in the maze."""
+    tracked(maze, output=maze / "n.npz", **GETTERS["ifod2"] | {"select": 60})
+    return maze / "n.npz"
+
+
+@pytest.fixture(scope="module")
 def weighed(tmp_path_factory):
     """A run with weights and nodes, twice: as a tractogram and as numbers."""
     folder = make_head(tmp_path_factory.mktemp("weighed"))
@@ -47,7 +54,7 @@ def weighed(tmp_path_factory):
     for suffix in ("trx", "npz"):
         tracked(
             folder, output=folder / f"{suffix}.{suffix}", sift2=[(TRACKED, folder / f"{suffix}.txt")], weights="sift2",
-            connectome=[(folder / "nodes.nii.gz", folder / f"{suffix}.csv")], groups=True, nseeds=300,
+            connectome=[(folder / "nodes.nii.gz", folder / f"{suffix}.csv")], groups=True, nseeds=200,
             connectome_assignment="end-voxel", backtrack=True,
         )
     return SimpleNamespace(folder=folder, whole=folder / "trx.trx", numbers=folder / "npz.npz")
@@ -83,12 +90,11 @@ def test_bundles_have_the_bytes_of_those_cut_from_the_tractogram(maze, tmp_path,
         assert len(result) == len(rows) >= result.seeds
 
 
-def test_seeds_far_apart_are_in_blocks_of_their_own(maze, tmp_path, monkeypatch):
-    tracked(maze, output=tmp_path / "n.npz", **GETTERS["ifod2"])
-    expected = lines_of(ts.regrow(tmp_path / "n.npz", arch="cpu"))
+def test_seeds_far_apart_are_in_blocks_of_their_own(bent, monkeypatch):
+    expected = lines_of(ts.regrow(bent, arch="cpu"))
     for name, size in (("GAP", 0), ("SEEDS_AT_ONCE", 3)):
         monkeypatch.setattr(module, name, size)
-        assert lines_of(ts.regrow(tmp_path / "n.npz", arch="cpu")) == expected
+        assert lines_of(ts.regrow(bent, arch="cpu")) == expected
 
 
 @pytest.mark.nightly
@@ -306,11 +312,10 @@ class TestErrors:
         done = run("join", copy, "-o", tmp_path / "other.npz")
         one_line(done, 1, "other.npz: numbers are written in one run")
 
-    def test_no_numbers(self, weighed, maze, run, tmp_path):
+    def test_no_numbers(self, weighed, bent, run, tmp_path):
         done = run("regrow", weighed.whole, "-o", tmp_path / "a.trx")
         one_line(done, 1, "trx.trx: holds no numbers of streamlines: give a .npz")
-        tracked(maze, output=tmp_path / "n.npz", **GETTERS["ifod2"])
-        done = run("regrow", tmp_path / "n.npz", "-o", tmp_path / "a.trx", "--node", "3")
+        done = run("regrow", bent, "-o", tmp_path / "a.trx", "--node", "3")
         one_line(done, 1, "n.npz: has no nodes of streamlines: track with --connectome and --groups")
 
 

@@ -64,9 +64,10 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "kernels/orientation/peaks": {"test_peaks_are_dipys": ("0.05-*-default", "0.25-*-full", "0.8-*")},
     "linker/store": {
-        "test_a_folder_above_that_others_can_write_to": ("0-*", "1-509-*", "2-448-*"),
+        "test_a_folder_above_that_others_can_write_to": ("0-493-*", "0-1023-*", "0-509-*", "1-509-*", "2-448-*"),
         "test_taichi_runs_where_nothing_can_be_written": ("True",),
     },
+    "helpers": {"test_without_docstrings_one_line_says_so": ("flags0",)},
     "plugins": {"test_a_plugin_that_raises": ("write-ValueError*", "add-*")},
     "run/anatomical_parts": {"test_they_make_the_file_of_one_run": ("ifod2",)},
     "run/api_memory": {
@@ -91,6 +92,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_mrtrix_reads_the_folder": ("mif", "nii.gz"),
     },
     "run/fods": {
+        "test_nothing_half_written_stays": ("fit", "place"),
         "test_every_basis_has_the_same_amplitudes": ("descoteaux07_legacy", "tournier07"),
         "test_mrtrix_finds_the_same_directions": ("*-.mif-*",),
     },
@@ -110,7 +112,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
             "result.seeds-False", "result.seconds*-False",
         ),
     },
-    "run/regrow": {"test_bundles_have_the_bytes_of_those_cut_from_the_tractogram": ("ptt",)},
+    "run/regrow": {"test_bundles_have_the_bytes_of_those_cut_from_the_tractogram": ("ifod2",)},
     "run/report_runs": {"test_directions_of_tckgens_algorithms_are_the_peaks_of_the_fods": ("ifod2",)},
     "run/result_lines": {"TestSave::test_it_writes_what_the_run_would_have_written": ("some-.tr?", "none-.tck")},
     "run/resume_outputs": {
@@ -119,7 +121,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "run/spec": {
         "test_orientations": ("*pft*", "*backtrack*", "ifod1-*", "sd_stream*", "prob-peaks*"),
-        "test_a_series": ("{}", "*'closest'*", "*'csa'*", "*'sh_order'*", "*'ptt'*", "*'ifod2'*", "*boot_rule*"),
+        "test_a_series": ("{}", "*'closest'*", "*'csa'*", "*'ptt'*", "*'ifod2'*"),
     },
     "space/cones": {"test_a_cone_has_the_vertices_within_the_angle": ("5.0-*", "90.0-default-*", "61.0-small-*")},
     "tracking/convergence": {
@@ -127,7 +129,10 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_shorter_steps_of_parallel_transport_stay_closer": ("helix",),
     },
     "tracking/getters/asymmetric": {"TestProb::test_the_kernels_are_told": ("sphere[12]*",)},
-    "tracking/getters/boot": {"test_plain_coefficients_are_dipys": ("150-8-*", "64-6-csa", "150-4-opdt", "64-2-*")},
+    "tracking/getters/boot": {
+        "test_drawn_coefficients_have_dipys_mean_and_covariance": ("csa-4-64", "opdt-8-150"),
+        "test_plain_coefficients_are_dipys": ("150-8-*", "64-6-csa", "150-4-opdt", "64-2-*"),
+    },
     "tracking/getters/det": {"test_directions_are_dipys": ("sh-closest", "pmf-max", "sampled-*")},
     "tracking/getters/ifod": {"test_streamlines_are_those_of_tckgen_but_for_chance": ("ifod2",)},
     "tracking/getters/mrtrix_tckgen": {
@@ -135,11 +140,11 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "tracking/getters/prob": {
         "test_the_same_is_drawn_as_where_all_that_counts_is_known": (
-            "0.02-20.0-pmf", "0.02-20.0-asymmetric", "0.3-50.0-sh",
+            "0.02-20.0-asymmetric", "0.3-50.0-sh",
         ),
         "test_the_cone_alone_tells_which_samples_count": ("sh-0.7-30*", "sampled-0.7-10*"),
         "test_bounds_are_above_what_is_interpolated": ("sh", "asymmetric"),
-        "test_draws_follow_the_pmf": ("numba32-*", "python-pmf-*", "python-sampled-*"),
+        "test_draws_follow_the_pmf": ("numba32-sh-*", "python-pmf-*", "python-sampled-*", "python-asymmetric-*"),
         "test_initial_directions_are_dipys": ("pmf-options0", "sh-options1", "sampled-*", "asymmetric-options0"),
     },
     "tracking/getters/ptt": {
@@ -165,6 +170,10 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/products/device_density": {
         "test_runs_along_peaks": ("more[01]",), "test_steps_along_vertices_and_with_a_frame": ("ptt",),
     },
+    "tracking/products/soft_parcellations": {
+        "test_probabilities_of_0_and_1_make_the_bytes_that_labels_make": ("weighted-*",),
+        "test_files_that_are_read_in_other_ways": ("several*", "mif"),
+    },
     "tracking/products/labels": {"test_labels_that_are_accepted": ("rounded", "whole", "slope and*", "an axis*")},
     "tracking/products/mrtrix_commands": {"test_tckmap": ("*tdi_color*",)},
     "tracking/recovery/backtracking": {
@@ -172,7 +181,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         "test_what_counts_on_the_device_is_where_the_points_are": ("ifod2",),
     },
     "tracking/recovery/particles": {
-        "test_each_step_is_that_of_dipys_algorithm": ("*-dipy-*", "*-few-*", "*-white-*"),
+        "test_each_step_is_that_of_dipys_algorithm": ("numba32-dipy-*", "*-few-*", "*-white-*"),
         "test_streamlines_are_dipys": ("act",),
     },
     "tracking/seeding/directed": {"test_ifod_begins_in_a_cone_around_them": ("ifod2",)},
@@ -206,7 +215,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "tracking/stopping/alignment": {"test_a_phantoms_series": ("boot",)},
     "tracking/stopping/anatomy": {"test_valid_ends_are_what_is_kept": ("act", "binary")},
-    "tracking/stopping/cropping": {"test_ends_in_the_cortex_lie_at_its_interface": ("ptt",)},
+    "tracking/stopping/cropping": {"test_ends_in_the_cortex_lie_at_its_interface": ("ifod2",)},
     "tracking/stopping/stopping_seam": {
         "test_a_rule_reads_channels_draws_and_keeps_its_end_point_or_not": ("numba32-1-*", "python-3-*", "numba64-3-*"),
         "test_no_rule_ends_a_streamline_at_its_seed": ("numba32-*", "python-0"),
@@ -220,6 +229,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/weights/odd_weights": {"test_sums_scale_with_the_weights": ("-96", "60")},
     "tracking/weights/sift2": {"test_weights_are_those_of_tcksift2": ("grey matter",)},
     "tracking/weights/visits_in_files": {
+        "test_devices_weigh_alike_under_a_limit": ("cuda", "metal", "amd*"),  # backends/conformance weighs on lavapipe
         "test_a_limit_does_not_change_the_weights": ("1-1-8000-*", "2-9-28000-*"),
     },
     "tracking/weights/weighted": {

@@ -121,7 +121,7 @@ def ruled(points: np.ndarray, path, rule) -> tuple[int, int, bool]:
     return 99, Stop.GROWING, clear
 
 
-@pytest.mark.parametrize("dg", ["ptt", *at_night("prob")])
+@pytest.mark.parametrize("dg", ["prob", *at_night("ptt")])
 def test_halves_end_where_the_rule_says(layers, image, head, ruled_run, dg):
     """As halves that nothing but the lack of a direction ends would be cut by numpy."""
     brain = head.folder / "everywhere.nii.gz"
