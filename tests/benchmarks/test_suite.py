@@ -89,6 +89,7 @@ def test_devices_that_share_the_seeds(small, tmp_path, monkeypatch):
     assert "2 devices" in report.markdown(sections(results))
 
 
+@pytest.mark.nightly
 def test_a_planted_slowdown_is_found(small, tmp_path, monkeypatch):
     clean = run_here(small, tmp_path, "cpu", "det", 300)
     assert not compare(clean, clean)
