@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+from functools import cache
 
 import nibabel as nib
 import numpy as np
@@ -98,13 +99,21 @@ def halves(batch: ts.Batch) -> dict[tuple[int, int, int], tuple[np.ndarray, int]
     return sides
 
 
+@cache
+def maps_in(path):
+    """From RASmm to voxels, the shape, and both maps with a border of one voxel."""
+    image = nib.load(path)
+    values = np.asarray(image.dataobj, float)
+    padded = [np.pad(values[..., k], 1, mode="edge") for k in range(2)]
+    return np.linalg.inv(image.affine), np.array(image.shape[:3]), padded
+
+
 def ruled(points: np.ndarray, path, rule) -> tuple[int, int, bool]:
     """Steps of a half by the rule, its reason, and whether the maps are clear of the thresholds; 99 if it went on."""
-    image = nib.load(path)
-    values, at = np.asarray(image.dataobj, float), nib.affines.apply_affine(np.linalg.inv(image.affine), points)
-    depth, cost = (map_coordinates(np.pad(values[..., k], 1, mode="edge"), at.T + 1, order=1, mode="constant")
-                   for k in range(2))
-    depth *= ((at >= -0.5) & (at < np.array(image.shape[:3]) - 0.5)).all(axis=1)
+    to_voxel, shape, maps = maps_in(path)
+    at = nib.affines.apply_affine(to_voxel, points)
+    depth, cost = (map_coordinates(values, at.T + 1, order=1, mode="constant") for values in maps)
+    depth *= ((at >= -0.5) & (at < shape - 0.5)).all(axis=1)
     clear = min(np.abs(depth - rule.TISSUE).min(), np.abs(depth - rule.DEEP).min()) > CLOSE
     if depth[0] < rule.TISSUE:
         return 0, Stop.INVALID_END, clear
