@@ -259,18 +259,22 @@ class TestRuns:
     """What a run does with the option, on small fits."""
 
     def chosen(self, head, path, **options):
-        options = {"dg": "det", "nseeds": 40, "arch": "cpu", "force": True, "sh_order": 8} | options
-        result = ts.track(*head.series, path / "a.trx", mask=head.mask, **options)
+        known = {"mask": head.mask, "dg": "det", "nseeds": 40, "arch": "cpu", "force": True, "sh_order": 8}
+        result = ts.track(*head.series, path / "a.trx", **known | options)
         record = json.loads((path / "a.json").read_text())
         return record["chosen"]["response"], record, result.notes
 
     def test_the_record_has_the_response_and_its_file(self, head, tmp_path):
-        """Also when it comes from the cache, in which a file is told apart by its numbers."""
-        file, cache = tmp_path / "response.txt", tmp_path / "cache"
+        """Also when it comes from the cache, in which a file is told apart by its numbers; in eight slices."""
+        file = tmp_path / "response.txt"
+        slices = np.zeros(head.phantom.mask.shape, np.uint8)
+        slices[..., 10:18] = head.phantom.mask[..., 10:18]
+        nib.save(nib.Nifti1Image(slices, head.phantom.affine), tmp_path / "slices.nii")
+        few = {"mask": tmp_path / "slices.nii", "cache_dir": (cache := tmp_path / "cache")}
         responses = {}
         for option in ("fa", "tournier", file, file):
             file.write_text(f"577 -217 39 -4 {len(responses)}")
-            response, record, _ = self.chosen(head, tmp_path, response=option, cache_dir=cache)
+            response, record, _ = self.chosen(head, tmp_path, response=option, **few)
             responses[f"{option} {len(responses)}"] = response
             assert record["parameters"]["response"] == str(option)
             assert ("response" in record["inputs"]) == (option == file)
@@ -280,9 +284,9 @@ class TestRuns:
         assert len(tournier["zonal"]) == 5
         assert [each["zonal"][-1] for each in files] == [2, 3]
         assert len(list(cache.glob("odf-*"))) == 4
-        again, _, _ = self.chosen(head, tmp_path, response=file, cache_dir=cache)
+        again, _, _ = self.chosen(head, tmp_path, response=file, **few)
         moved = file.rename(tmp_path / "moved.txt")
-        assert self.chosen(head, tmp_path, response=moved, cache_dir=cache)[0] == again == files[1]
+        assert self.chosen(head, tmp_path, response=moved, **few)[0] == again == files[1]
         assert len(list(cache.glob("odf-*"))) == 4
 
     def test_numbers_are_those_of_a_file(self, head, tmp_path):
