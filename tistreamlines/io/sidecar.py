@@ -77,6 +77,8 @@ def file_record(path: Path) -> dict[str, str]:
 
 
 def _plain(value: Any) -> Any:
+    if value is None or type(value) in (str, int, bool):  # most values: no other test is needed
+        return value
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, np.ndarray | np.generic):

@@ -493,12 +493,21 @@ def rule_for(names: Collection[str]) -> tuple[str | None, str]:
 
 def owners(name: str) -> dict[str, tuple[str, ...]]:
     """Return the methods ('dg') and stopping rules ('stopping') that have an option, unless all have it."""
-    out = {}
-    for chooser, table in (("dg", METHODS), ("stopping", STOPPING_RULES)):
-        having = tuple(key for key, row in table.items() if name in _names_in(row.options))
-        if having and len(having) < len(table):
-            out[chooser] = having
-    return out
+    tables = (("dg", METHODS), ("stopping", STOPPING_RULES))
+    rows = tuple((chooser, key, row.options) for chooser, table in tables for key, row in table.items())
+    having, sizes = _owners_in(rows).get(name, {}), {chooser: len(table) for chooser, table in tables}
+    return {chooser: keys for chooser, keys in having.items() if len(keys) < sizes[chooser]}
+
+
+@cache
+def _owners_in(rows: tuple[tuple[str, str, type], ...]) -> dict[str, dict[str, tuple[str, ...]]]:
+    """Return the keys of the rows that have each option, by option and 'dg' or 'stopping'."""
+    owners: dict[str, dict[str, tuple[str, ...]]] = {}
+    for chooser, key, options in rows:
+        for name in _names_in(options):
+            having = owners.setdefault(name, {})
+            having[chooser] = (*having.get(chooser, ()), key)
+    return owners
 
 
 @cache

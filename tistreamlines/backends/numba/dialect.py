@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
+from functools import lru_cache
 
 from ...linker.dialect import WORDS, Dialect, calls
 from ..tried import is_tried
@@ -69,6 +70,7 @@ def dialect(bits: int = 32, fast: bool = False) -> Dialect:
     )
 
 
+@lru_cache(64)  # texts of programs that are opened again and again
 def inlined_once(text: str) -> str:
     """Return a module in which functions become part of their caller where there is only one call of them.
 
