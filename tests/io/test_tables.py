@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.io.node_tables import read_nodes
-from tistreamlines.io.tables import cell_of_name, name_of_cell, write_nodes, write_rows
+from tistreamlines.io.tables import cell_of_name, name_of_cell, write_nodes, write_numbers, write_rows
 
 FORMULAS = (
     "=cmd|' /C calc'!A0", '=HYPERLINK("http://a.b")', "+1+1", "-2+3", "@SUM(A1)", "'=1", "''=1", "\uff1d1", "-", "+-=@",
@@ -62,3 +62,14 @@ def test_the_line_of_names_has_no_formula_and_no_column_more(tmp_path, separator
         head, *rows = csv.reader(file, delimiter=separator)
     assert head == ["'=1+1", "a,b", "FA_mean", "'-x\ty"]
     assert rows == [["1"] * 4] * 6
+
+
+def test_numbers_have_the_digits_of_python(tmp_path):
+    """Weights that compiled code writes, beside Python's format; extreme numbers in a block are left to Python."""
+    rng = np.random.default_rng(1)
+    weights = np.exp(rng.normal(0, 3, 120_000)).astype(np.float32).astype(float)
+    weights[:6] = 0, 1, 9999999999, 0.5, 1234567.5, 99999.999995
+    for values in (weights, np.log(weights), np.concatenate([weights, [np.inf, 1e300, 1e-300, -0.0, 1e10]])):
+        with np.errstate(divide="ignore"):
+            write_numbers(tmp_path / "w.txt", values, force=True)
+        assert (tmp_path / "w.txt").read_text() == "".join(f"{value + 0.0:.10g}\n" for value in values)

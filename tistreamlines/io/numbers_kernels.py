@@ -1,7 +1,7 @@
 """The kernel of :mod:`.number_lines`, which loads a copy of this file, hence the whole name of a module.
 
-Digits are those of the exact value, rounded half to even, as Python's ``%.9g`` has them: a product with a power of ten
-comes with its rounding error, by the splitting of Dekker (Numerische Mathematik 18, 1971).
+Digits are those of the exact value, rounded half to even, as Python's ``%.9g`` and ``%.10g`` have them: a product with a
+power of ten comes with its rounding error, by the splitting of Dekker (Numerische Mathematik 18, 1971).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import numpy as np
 
 from tistreamlines.backends.numba.compiler import compiled
 
-DIGITS = 9
 LEAST, GREATEST = 1e-13, 1e21  # within which powers of ten up to 10^22 do, which are exact
 WHOLE = 2.0**53  # below which a real is a whole number exactly
 SPLIT = 134217729.0  # 2^27 + 1
@@ -43,23 +42,23 @@ def scaled(value, tens, places):
 
 
 @compiled
-def digits_of(value, bits, tens):
-    """Return nine digits of a value above 0 as a whole number, and the power of ten of the first one.
+def digits_of(value, bits, tens, precision):
+    """Return so many digits of a value above 0 as a whole number, and the power of ten of the first one.
 
     ``bits`` are those of the value, whose first ones are its power of two.
     """
     exponent = np.int64(np.floor(((bits >> 52) - 1023) * LOG_2))
-    number, more = scaled(value, tens, DIGITS - 1 - exponent)
-    if number >= tens[DIGITS]:
+    number, more = scaled(value, tens, precision - 1 - exponent)
+    if number >= tens[precision]:
         exponent += 1
-        number, more = scaled(value, tens, DIGITS - 1 - exponent)
+        number, more = scaled(value, tens, precision - 1 - exponent)
     whole = np.floor(number)
     digits = np.int64(whole)
     half = (number - whole) - 0.5
     if half > 0.0 or (half == 0.0 and (more > 0.0 or (more == 0.0 and digits % 2 == 1))):
         digits += 1
-    if digits == np.int64(tens[DIGITS]):
-        digits = np.int64(tens[DIGITS - 1])
+    if digits == np.int64(tens[precision]):
+        digits = np.int64(tens[precision - 1])
         exponent += 1
     return digits, exponent
 
@@ -79,14 +78,14 @@ def put_whole(number, count, text, place):
 
 
 @compiled
-def put_real(value, bits, tens, text, place):
-    """Write a value above 0 as ``%.9g`` does; return the place after it."""
-    digits, exponent = digits_of(value, bits, tens)
-    kept = DIGITS
+def put_real(value, bits, tens, precision, text, place):
+    """Write a value above 0 with so many digits; return the place after it."""
+    digits, exponent = digits_of(value, bits, tens, precision)
+    kept = precision
     while digits % 10 == 0:
         digits //= 10
         kept -= 1
-    if exponent < -4 or exponent >= DIGITS:
+    if exponent < -4 or exponent >= precision:
         last = put_whole(digits, kept, text, place + (1 if kept > 1 else 0))
         if kept > 1:
             text[place] = text[place + 1]
@@ -113,8 +112,8 @@ def put_real(value, bits, tens, text, place):
 
 
 @compiled
-def write_lines(values, bits, tens, separator, text, state):
-    """Write a line for each row of values, (n, m), of which ``bits`` are the bits.
+def write_lines(values, bits, tens, precision, separator, text, state):
+    """Write a line for each row of values, (n, m), of which ``bits`` are the bits, with so many digits.
 
     ``state`` receives the number of bytes, or -1 if there is an infinite value, or one beyond LEAST or GREATEST.
     """
@@ -147,7 +146,7 @@ def write_lines(values, bits, tens, separator, text, state):
             elif whole:
                 place = put_whole(np.int64(value), 1, text, place)
             else:
-                place = put_real(value, bits[row, column] & SIZE, tens, text, place)
+                place = put_real(value, bits[row, column] & SIZE, tens, precision, text, place)
         text[place] = LINE
         place += 1
     state[0] = place
