@@ -91,6 +91,13 @@ def hold(on: bool) -> None:
         _too_late = on
 
 
+def linger() -> None:
+    """Let this process live on after a signal, while processes end that it has started."""
+    global _too_late
+    with _ending:
+        _too_late = True
+
+
 def explain_aborts() -> None:
     """Let an abort end the process as an error does: where Vulkan loses the device, Taichi aborts.
 

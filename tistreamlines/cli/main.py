@@ -21,6 +21,7 @@ from .printing import guard_output
 
 COMMANDS = {
     "track": "Track streamlines through a diffusion series.",
+    "batch": "Track many subjects of a table.",
     "join": "Join the parts of a run to one tractogram.",
     "regrow": "Track streamlines of a run again from their numbers.",
     "map": "Make matrices, maps and tables of anyone's streamlines.",
@@ -85,7 +86,8 @@ def cli() -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run the command line and exit with 0 (success), 1 (failure), 2 (wrong use) or 128 + n (signal n)."""
+    """Run the command line and exit with 0 (success), 1 (failure), 2 (wrong use), 3 (some subjects failed) or 128 + n
+    (signal n)."""
     sys.exit(_run(sys.argv[1:] if arguments is None else list(arguments)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -17,6 +18,7 @@ from .options import VERBOSITY, GroupedCommand, group_option, options_of, parame
 from .printing import report_line, tell
 from .progress import Display
 
+TURNS = "TISTREAMLINES_TURNS"  # the variable with which `batch` starts a run
 IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without --output
 
 
@@ -51,17 +53,11 @@ def track(
         chosen = Parameters.given(options_of(context))
         click.echo("\n".join(references(chosen.dg, chosen.model)))
         return
-    if len(series) not in (0, 1, 3):
-        advice = "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
-        if any(word.lstrip("-").replace(".", "").isdigit() for word in series):
-            advice += "; the numbers of an option are joined by commas, as in --seed-sphere 10,-20,5,3"
-        raise click.UsageError(advice)
-    if output is None and not dry_run and not any(context.params[name] for name in IN_PLACE):
-        raise click.UsageError("Missing option '-o' / '--output'.")
+    check_use(context)
     options = options_of(context)
     if (expansion := with_preset(options)).preset and not quiet:
         click.echo(str(expansion), err=True)
-    with Display(quiet=quiet, verbose=verbose) as display:
+    with _display(quiet=quiet, verbose=verbose) as display:
         dwi, bvals, bvecs = (*series, None, None, None)[:3]
         if dry_run:
             expected = estimate(dwi, bvals, bvecs, output, watcher=display, **options)
@@ -71,6 +67,27 @@ def track(
             text = summary(run(dwi, bvals, bvecs, output, watcher=display, keep_streamlines=False, **options))
     if dry_run or not quiet:
         tell(text)
+
+
+def check_use(context: click.Context) -> None:
+    """Raise a UsageError if the number of arguments is wrong, or if no file is to be written."""
+    series = context.params["series"]
+    if len(series) not in (0, 1, 3):
+        advice = "give DWI, BVALS and BVECS, or DWI alone with its gradients beside it, or orientations from a file"
+        if any(word.lstrip("-").replace(".", "").isdigit() for word in series):
+            advice += "; the numbers of an option are joined by commas, as in --seed-sphere 10,-20,5,3"
+        raise click.UsageError(advice)
+    if context.params["output"] is None and not any(context.params[name] for name in ("dry_run", *IN_PLACE)):
+        raise click.UsageError("Missing option '-o' / '--output'.")
+
+
+def _display(*, quiet: bool, verbose: int) -> Display:
+    """Return what shows the messages of a run, or sends them to the cohort that it belongs to."""
+    if os.environ.pop(TURNS, None) is None:
+        return Display(quiet=quiet, verbose=verbose)
+    from .turns import TurnDisplay
+
+    return TurnDisplay(quiet=quiet, verbose=verbose)
 
 
 def summary(result: TrackResult) -> str:

@@ -55,6 +55,9 @@ class Watcher:
             The device on which the run takes place.
         """
 
+    def await_device(self) -> None:
+        """Wait until the device is free, if others use it, too: the run is ready to track."""
+
     def note(self, text: str) -> None:
         """Receive a choice that was made for the user.
 
@@ -122,7 +125,7 @@ class Log:
     """Collects the duration of each stage, notes and warnings of a run, and passes them on to the watcher.
 
     A stage lasts until the next one begins, and the first is ``load``. So the durations add up to the time since the
-    log was made.
+    log was made, without the time for which the run has waited for the device.
     """
 
     watcher: Watcher = field(default_factory=Watcher)
@@ -155,6 +158,12 @@ class Log:
         self._count()
         self._stage = name
         self.watcher.stage(name)
+
+    def await_device(self) -> None:
+        """Wait until the watcher says that the device is free."""
+        self._count()
+        self.watcher.await_device()
+        self._since = time.perf_counter()
 
     def durations(self) -> dict[str, float]:
         """Return the seconds of each stage so far, and ``total``, their sum."""

@@ -107,6 +107,7 @@ def start(
         # later seeds may need the points of streamlines
         without_points = without_points and plan.seeds.round_from(0) is None
         collectors, points = products.collectors(plan.space, settings, without_points=without_points)
+        log.await_device()  # of which the engine measures the free memory and the pace
         engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=points)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
