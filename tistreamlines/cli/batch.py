@@ -22,17 +22,13 @@ HEADINGS = ("subject", "state", "seconds", "streamlines", "message")
 
 
 class _WithTemplate(GroupedCommand):
-    """A command that says where options of the template belong."""
+    """A command that ends with the words of another one."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if "--" in args:
-                raise
-            advice = "Give the command of a subject after --, as in -- track {dwi} -o {out}"
-            raise click.UsageError(f"{error.format_message()} {advice}", ctx) from error
+        """Parse the arguments, after a check for the dashes before the other command."""
+        if "track" in args and "--" not in args:
+            raise click.UsageError("Give the command of a subject after --, as in -- track {dwi} -o {out}.", ctx)
+        return super().parse_args(ctx, args)
 
 
 @click.command("batch", cls=_WithTemplate, context_settings={"max_content_width": 110})
@@ -84,7 +80,7 @@ def _run(subjects: list[Subject], jobs: int, *, fail_fast: bool, quiet: bool) ->
 
         try:
             Supervisor(jobs, fail_fast=fail_fast, tell=board.tell).run(subjects, ended)
-        except BaseException:
+        except (KeyboardInterrupt, SystemExit):
             click.echo(
                 f"Interrupted: the files of {board.complete} of {len(subjects)} subjects are there; give the same "
                 "command to go on", err=True,

@@ -50,16 +50,19 @@ class Board:
 
     def tell(self, subject: Subject, message: Json) -> None:
         """Show a message of a run."""
+        number = self._task_of(subject)
+        if (share := message.get("share")) is not None:
+            self._bars.update(number, total=1, completed=share)
+        if (stage := message.get("stage")) is not None:
+            task = next(task for task in self._bars.tasks if task.id == number)
+            task.total, task.completed, task.finished_time = None, 0, None  # as in the bar of a run
+            self._bars.update(number, note="Waiting for the device" if stage == "wait" else STAGES.get(stage, stage))
+
+    def _task_of(self, subject: Subject) -> bars.TaskID:
         with self._adding:
             if subject not in self._tasks:
                 self._tasks[subject] = self._bars.add_task(subject.name, total=None, note="")
-        task = self._tasks[subject]
-        if (stage := message.get("stage")) is not None:
-            self._bars.reset(task, start=True, total=None, completed=0)
-            note = "Waiting for the device" if stage == "wait" else STAGES.get(stage, stage)
-            self._bars.update(task, note=note)
-        elif (share := message.get("share")) is not None:
-            self._bars.update(task, total=1, completed=share)
+            return self._tasks[subject]
 
     def end(self, subject: Subject, outcome: Outcome) -> None:
         """Count a subject, and say how it has ended."""
@@ -69,7 +72,7 @@ class Board:
         counts = ", ".join(f"{count} {state}" for state, count in self._states.items())
         self._bars.update(self._all, advance=1, note=counts)
         if outcome.state == FAILED:
-            text = f"Error: {subject.name}: {outcome.message} (log: {subject.log})"
+            text = f"Error: {subject.name}: {outcome.message}"
         elif self._quiet or outcome.state == LEFT:
             return
         else:

@@ -182,7 +182,4 @@ def _subject(row: Row, words: tuple[str, ...]) -> Subject:
     if chosen.bids_out is not None:
         output, chosen = bids.named(series.get("dwi"), output, chosen)
     chosen = with_weights(chosen, output)
-    outputs = Outputs.of(output, chosen)
-    if outputs.record is None:
-        raise ParameterError("give a tractogram (-o) or a product, beside which there is a record of the run")
-    return Subject(row, words, series, chosen, outputs)
+    return Subject(row, words, series, chosen, Outputs.of(output, chosen))
