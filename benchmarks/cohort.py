@@ -1,6 +1,7 @@
 """Time ``tistreamlines batch`` beside a loop over the same commands, and compare the bytes of the tractograms.
 
-    python benchmarks/cohort.py FOLDER DWI BVALS BVECS MASK [--subjects 4] [--jobs 1,2] [--turns 2] [--json FILE] [OPTIONS]
+    python benchmarks/cohort.py FOLDER DWI BVALS BVECS MASK [--subjects 4] [--jobs 1,2] [--turns 2]
+        [--json FILE] [OPTIONS]
 
 FOLDER gets a copy of the series for each subject. Each turn runs the loop, and the batch with each number of jobs. The
 command is ``track`` with all other OPTIONS. A run before the first turn compiles the kernels. The script prints the

@@ -49,6 +49,7 @@ NEEDS = {
     r"\.\./shared": ("needs data that are not in the repository", BRAIN.is_dir),
     r"--fetch": ("needs the network", lambda: False),
     r"nipype": ("needs Nipype", lambda: False),
+    r"^tistreamlines batch": ("needs several subjects", lambda: False),
 }
 SERVES, SERVED_SECONDS = re.compile(r"^tistreamlines view (?!.* -o )"), 20
 LIMIT_SECONDS = 3 * 3600

@@ -1,4 +1,4 @@
-"""``tistreamlines batch``: tables and templates, the bytes of each subject, its failures, and whose turn it is to track.
+"""``tistreamlines batch``: tables and templates, the bytes of each subject, its failures, and which one may track.
 
 Some tests replace the processes of subjects by small programs, which send the messages of a run.
 """
@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -179,7 +180,7 @@ def test_one_tracks_while_the_next_one_is_read(programs, tmp_path):
     rows = [line.split() for line in (tmp_path / "times").read_text().splitlines()]
     times = {(name, what): float(at) for at, name, what in rows}
     names = [name for (name, what), _ in sorted(times.items(), key=lambda row: row[1]) if what == "tracks"]
-    for before, after in zip(names, names[1:], strict=False):
+    for before, after in pairwise(names):
         assert times[before, "tracked"] < times[after, "tracks"] + 0.05
     assert times[names[1], "begins"] < times[names[0], "tracked"]
     assert times[names[1], "tracks"] < times[names[0], "ends"]

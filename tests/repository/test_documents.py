@@ -250,6 +250,8 @@ def check(arguments: list[str]) -> None:
     # a command named in the running text stands for itself, without the arguments that it needs
     with command.make_context(name, rest, resilient_parsing=not rest) as context:
         chosen = options_of(context)
+        if name == "batch" and rest:
+            check(list(context.params["command"]))
         if name == "track":
             Parameters.given(chosen)
             without = context.params["citations"] or context.params["dry_run"]

@@ -11,7 +11,7 @@ from ..errors import OutputError, TrackingError
 from ..helpers import ONE_PROCESS, may_start
 from ..option import RUNNING
 from .options import CountType, GroupedCommand, group_option, quiet_option
-from .printing import print_table, tell
+from .printing import print_table
 
 if TYPE_CHECKING:
     from .cohort import Subject
@@ -53,13 +53,11 @@ def batch(table: str, command: tuple[str, ...], jobs: int, fail_fast: bool, dry_
     track, a subject that was interrupted goes on, too. All messages of a subject go to a .log file beside its
     tractogram. Missing folders of outputs are made.
     """
-    from .cohort import read_subjects
+    from .cohort import command_line, read_subjects
 
     subjects = read_subjects(Path(table), command)
-    from .supervision import command_line
-
     if dry_run:
-        tell("\n".join(command_line(subject.words) for subject in subjects))
+        click.echo("\n".join(command_line(subject.words) for subject in subjects))
         return 0
     if not may_start():
         raise TrackingError(f"{ONE_PROCESS} is set, but each subject has a separate process: unset it")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import os
 import re
+import shlex
+import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -112,6 +115,13 @@ def read_subjects(table: Path, template: Sequence[str]) -> list[Subject]:
                 )
         subjects.append(subject)
     return subjects
+
+
+def command_line(words: Sequence[str]) -> str:
+    """Return the command of a subject as a shell reads it."""
+    if os.name == "nt":
+        return subprocess.list2cmdline([PROGRAM, *words])
+    return shlex.join([PROGRAM, *words])
 
 
 def read_rows(path: Path) -> list[Row]:

@@ -57,12 +57,13 @@ def print_table(headings: Iterable[str], rows: Iterable[Sequence[str]], right: C
     """Print a table as wide as the terminal, or without wrapping into a pipe; ``right`` names right-aligned columns."""
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in headings:
         table.add_column(heading, justify="right" if heading in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # a bracket is no markup
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=PIPE_WIDTH)

@@ -20,7 +20,7 @@ from ..helpers import module
 from ..io.regular import open_regular
 from ..run.finished import FinishedRun, difference_from, finished_run
 from . import interrupts
-from .cohort import PROGRAM, Subject
+from .cohort import PROGRAM, Subject, command_line
 from .track import TURNS
 
 DONE, BEFORE, FAILED, LEFT = "done", "done before", "failed", "not started"
@@ -154,15 +154,6 @@ class Supervisor:
             if process.poll() is not None:
                 return False
         return True
-
-
-def command_line(words: Sequence[str]) -> str:
-    """Return the command of a subject as a shell reads it."""
-    if os.name == "nt":
-        return subprocess.list2cmdline([PROGRAM, *words])
-    import shlex
-
-    return shlex.join([PROGRAM, *words])
 
 
 def _before(subject: Subject) -> Outcome | None:

@@ -1,7 +1,7 @@
 """A run among those of a cohort: it sends messages to the process that has started it, and tracks when its turn comes.
 
-The messages are lines of JSON on what was standard output, which then goes where standard error does. The process that
-reads them answers with a byte on standard input, once no other run tracks. It ends this one by closing that.
+The messages are lines of JSON on standard output; other text for standard output goes to standard error. The process
+that reads the messages answers with a byte on standard input once no other run tracks. It ends this one by closing that.
 """
 
 from __future__ import annotations
