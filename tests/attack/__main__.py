@@ -30,6 +30,7 @@ from typing import Any
 
 from . import (
     caches,
+    cohorts,
     damage,
     five_tissues,
     fod_runs,
@@ -99,6 +100,8 @@ CLASSES = {
     "helpers": Class(BARE, 20, helpers.planted),
     "together-processes": Class(LIBRARIES, 8, together.processes),
     "together-threads": Class(LIBRARIES, 12, together.threads),
+    "cohort-tables": Class(WARM, 60, cohorts.tables),
+    "cohort-kills": Class(BARE, 15, cohorts.kills),
     "resume": Class(WARM, 60, mixes.resume),
     "join": Class(WARM, 60, mixes.join),
     "records": Class(WARM, 60, mixes.records),

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[2]
 # classes whose tries compile nothing, of each kind of attack
 QUICK = (
     "damage-packed", "damage-record", "fuzz-options", "fuzz-headers", "folders", "caches-results", "resume", "join",
-    "product-options", "names", "lines-damaged", "weights-files",
+    "product-options", "names", "lines-damaged", "weights-files", "cohort-tables",
 )
 
 

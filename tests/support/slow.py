@@ -52,6 +52,7 @@ SLOW = {
     ),
     "benchmarks/truth/quality": ("test_the_script_scores_ways_and_tells_why_one_fails", "test_ways_follow_the_fibres"),
     "benchmarks/truth/truth": ("test_the_strands_themselves_are_valid",),
+    "cli/batch": ("test_subjects_fail_alone_and_those_that_are_done_are_left_out",),
     "cli/cli": (
         "TestDemo::test_table_and_files", "TestOutputs::test_chunks_and_threads_change_no_byte",
         "TestOutputs::test_files_and_records",

@@ -1,1 +1,1 @@
-"""`track`, `batch`, `join`, `regrow`, `map`, `fod`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify` and `benchmark`."""
+"""The subcommands, from `track` and `batch` to `verify` and `benchmark`."""

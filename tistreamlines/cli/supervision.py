@@ -97,7 +97,7 @@ class Supervisor:
                 outcome = self._process(subject)
             except OSError as error:
                 name = error.filename or subject.log
-                outcome = Outcome(FAILED, message=f"{name}: cannot be used ({error.strerror})")
+                outcome = Outcome(FAILED, message=f"{name}: cannot be used ({error.strerror or error})")
             outcome = replace(outcome, seconds=time.perf_counter() - begun)
         self._ends = self._ends or (self._fail_fast and outcome.state == FAILED)
         return outcome
@@ -134,7 +134,7 @@ class Supervisor:
         has_turn = False
         try:
             for line in process.stdout:
-                message = json.loads(line)
+                message = _message(line)
                 self._tell(subject, message)
                 if message.get("stage") == "wait":
                     has_turn = self._take_turn(process)
@@ -154,6 +154,14 @@ class Supervisor:
             if process.poll() is not None:
                 return False
         return True
+
+
+def _message(line: bytes) -> Json:
+    """Return a message of a run; an empty one if a library has printed something."""
+    with suppress(ValueError):
+        if isinstance(message := json.loads(line), dict):
+            return message
+    return {}
 
 
 def _before(subject: Subject) -> Outcome | None:

@@ -1,7 +1,8 @@
 """A run among those of a cohort: it sends messages to the process that has started it, and tracks when its turn comes.
 
 The messages are lines of JSON on standard output; other text for standard output goes to standard error. The process
-that reads the messages answers with a byte on standard input once no other run tracks. It ends this one by closing that.
+that reads the messages answers with a byte on standard input once no other run tracks. It ends this process by closing
+standard input.
 """
 
 from __future__ import annotations
