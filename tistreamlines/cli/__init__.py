@@ -1,1 +1,2 @@
-"""The subcommands, from `track` and `batch` to `verify` and `benchmark`."""
+"""`track`, `batch`, `join`, `regrow`, `map`, `fod`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify` and
+`benchmark`."""
