@@ -20,6 +20,7 @@ from small_runs import words_of, write_inputs
 import tistreamlines as ts
 from tistreamlines.cli import supervision
 from tistreamlines.cli.cohort import read_subjects
+from tistreamlines.run.log import Log
 
 NAMES = ("sub-01", "sub-02", "sub-03")
 # A subject that never ends by itself, and notes its number.
@@ -231,6 +232,16 @@ def wait_for_lines(path, count, seconds=60):
             return lines
         time.sleep(0.02)
     raise TimeoutError(path)
+
+
+def test_the_time_of_waiting_is_none_of_the_run():
+    class Slow(ts.Watcher):
+        def await_device(self):
+            time.sleep(0.5)
+
+    log = Log(Slow())
+    log.await_device()
+    assert log.durations()["total"] < 0.4
 
 
 def test_a_run_waits_for_its_turn_and_ends_with_its_parent():
