@@ -10,13 +10,14 @@ import click
 from ..errors import OutputError, TrackingError
 from ..helpers import ONE_PROCESS, may_start
 from ..option import RUNNING
-from .options import CountType, GroupedCommand, group_option, quiet_option
+from .options import CountType, GroupedCommand, group_option, parameter_options, quiet_option
 from .printing import print_table
 
 if TYPE_CHECKING:
     from .cohort import Subject
     from .supervision import Outcome
 
+RESUME = "--resume"
 SOME_FAILED = 3  # the exit code
 HEADINGS = ("subject", "state", "seconds", "streamlines", "message")
 
@@ -36,10 +37,13 @@ class _WithTemplate(GroupedCommand):
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, metavar="-- track OPTIONS...")
 @group_option(RUNNING)("--jobs", type=CountType(min=1), default=2, metavar="SUBJECTS", show_default=False,
         help="Subjects at a time: one of them tracks, while others are read, fitted or written.  [default: 2]")
+@parameter_options(("resume",))
 @group_option(RUNNING)("--fail-fast", is_flag=True, help="Begin no other subject after one has failed.")
 @group_option(RUNNING)("--dry-run", is_flag=True, help="Print the command of each subject, and exit.")
 @quiet_option
-def batch(table: str, command: tuple[str, ...], jobs: int, fail_fast: bool, dry_run: bool, quiet: bool) -> int:
+def batch(
+    table: str, command: tuple[str, ...], jobs: int, resume: bool, fail_fast: bool, dry_run: bool, quiet: bool
+) -> int:
     """Track many subjects with one command, and keep the device busy.
 
     TABLE is a .tsv or .csv file with headings and a row for each subject, such as participants.tsv of BIDS. The command
@@ -49,13 +53,13 @@ def batch(table: str, command: tuple[str, ...], jobs: int, fail_fast: bool, dry_
       tistreamlines batch participants.tsv -- track {participant_id}_dwi.nii.gz -o out/{participant_id}.trx
 
     A subject that fails leaves the others alone, and then the exit code is 3. Subjects whose files were written before
-    by the same command are left out: give a command again to go on with the others. With --resume among the options of
-    track, a subject that was interrupted goes on, too. All messages of a subject go to a .log file beside its
-    tractogram. Missing folders of outputs are made.
+    by the same command are left out: give a command again to go on with the others. All messages of a subject go to a
+    .log file beside its tractogram. Missing folders of outputs are made.
     """
     from .cohort import command_line, read_subjects
 
-    subjects = read_subjects(Path(table), command)
+    more = (RESUME,) if resume and command and RESUME not in command else ()
+    subjects = read_subjects(Path(table), (*command, *more))
     if dry_run:
         click.echo("\n".join(command_line(subject.words) for subject in subjects))
         return 0
