@@ -1,7 +1,7 @@
 """The kernel of :mod:`.number_lines`, which loads a copy of this file, hence the whole name of a module.
 
-Digits are those of the exact value, rounded half to even, as Python's ``%.9g`` and ``%.10g`` have them: a product with a
-power of ten comes with its rounding error, by the splitting of Dekker (Numerische Mathematik 18, 1971).
+Digits are those of the exact value, rounded half to even, as Python's ``%.9g`` and ``%.10g`` have them: a product with
+a power of ten comes with its rounding error, by the splitting of Dekker (Numerische Mathematik 18, 1971).
 """
 
 from __future__ import annotations
