@@ -252,7 +252,7 @@ def test_a_device_with_little_memory_takes_fewer_voxels(monkeypatch):
         return voxels
 
     monkeypatch.setattr(module, "_Batch", batch)
-    device, sizes = SimpleNamespace(on_gpu=True, on_host=False), SimpleNamespace(volumes=288)
+    device, sizes = SimpleNamespace(on_gpu=True, on_host=False), SimpleNamespace(volumes=100)
     assert module._memory_for(None, None, sizes, device, 500_001) == asked[-1] == 1 << 14
     assert asked[0] == 500_001
     assert all(voxels % kernels.RUN == 0 for voxels in asked[1:])
