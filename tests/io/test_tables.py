@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.io.node_tables import read_nodes
-from tistreamlines.io.tables import cell_of_name, name_of_cell, write_nodes, write_numbers, write_rows
+from tistreamlines.io.tables import cell_of_name, name_of_cell, write_matrix, write_nodes, write_numbers, write_rows
 
 FORMULAS = (
     "=cmd|' /C calc'!A0", '=HYPERLINK("http://a.b")', "+1+1", "-2+3", "@SUM(A1)", "'=1", "''=1", "\uff1d1", "-", "+-=@",
@@ -73,3 +73,15 @@ def test_numbers_have_the_digits_of_python(tmp_path):
         with np.errstate(divide="ignore"):
             write_numbers(tmp_path / "w.txt", values, force=True)
         assert (tmp_path / "w.txt").read_text() == "".join(f"{value + 0.0:.10g}\n" for value in values)
+    sizes = np.geomspace(1e-14, 9e9, 50_000)
+    for values in (sizes, sizes[sizes > 1e-13], sizes[sizes > 1.01e-12].repeat(2)):
+        write_numbers(tmp_path / "w.txt", values, force=True)
+        assert (tmp_path / "w.txt").read_text() == "".join(f"{value:.10g}\n" for value in values)
+
+
+@pytest.mark.parametrize("columns", [10, 50_000])
+def test_whole_rows_have_all_digits(columns, tmp_path):
+    values = np.zeros((1, columns))
+    values[0, :3] = 12345678901, 2e10, 3
+    write_matrix(tmp_path / "m.csv", values, force=True)
+    assert (tmp_path / "m.csv").read_text().split(",")[:4] == ["12345678901", "20000000000", "3", "0"]

@@ -248,3 +248,13 @@ def test_no_grid_covers_no_streamlines(tmp_path):
     with pytest.raises(InputError, match="no streamline that a grid could cover"):
         ts.map_tractogram(tmp_path / "empty.tck", ends=tmp_path / "ends.nii", density_voxel=2)
     assert [path.name for path in tmp_path.iterdir()] == ["empty.tck"]
+
+
+def test_a_matrix_of_no_streamlines_with_weights(tmp_path):
+    empty = nib.streamlines.Tractogram([], affine_to_rasmm=np.eye(4))
+    nib.streamlines.save(empty, str(tmp_path / "empty.tck"))
+    (tmp_path / "weights.txt").write_text("")
+    labels = nib.Nifti1Image(np.full((3, 3, 3), 2, np.int16), np.eye(4))
+    pair = labels, tmp_path / "matrix.csv"
+    ts.map_tractogram(tmp_path / "empty.tck", connectome=[pair], weights=tmp_path / "weights.txt")
+    assert not np.loadtxt(tmp_path / "matrix.csv", delimiter=",").any()

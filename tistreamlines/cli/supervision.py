@@ -8,10 +8,11 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import BinaryIO
 
@@ -54,6 +55,7 @@ class Supervisor:
         self._jobs, self._fail_fast, self._tell = jobs, fail_fast, tell
         self._turn, self._starting = Lock(), Lock()
         self._processes, self._ends = set[subprocess.Popen[bytes]](), False
+        self._ended = SimpleQueue[tuple[Subject, Outcome]]()
 
     def run(self, subjects: Sequence[Subject], ended: Callable[[Subject, Outcome], object]) -> None:
         """Run the commands in the order of the subjects; hand out each of them with its end, in the caller's thread.
@@ -62,11 +64,10 @@ class Supervisor:
         """
         with ThreadPoolExecutor(self._jobs) as pool:
             try:
-                waiting = {pool.submit(self._carry_out, subject): subject for subject in subjects}
-                while waiting:
-                    done, _ = wait(waiting, SECONDS, FIRST_COMPLETED)
-                    for future in done:
-                        ended(waiting.pop(future), future.result())
+                for subject in subjects:
+                    pool.submit(self._carry_out, subject)
+                for _ in subjects:
+                    ended(*self._next_end())
             except BaseException:
                 interrupts.linger()
                 self._end()
@@ -86,21 +87,29 @@ class Supervisor:
             except subprocess.TimeoutExpired:
                 process.kill()
 
-    def _carry_out(self, subject: Subject) -> Outcome:
-        """Run the command of a subject, unless its files are there already."""
-        if self._ends:
-            return Outcome(LEFT)
-        outcome = _before(subject)
-        if outcome is None:
-            begun = time.perf_counter()
-            try:
-                outcome = self._process(subject)
-            except OSError as error:
-                name = error.filename or subject.log
-                outcome = Outcome(FAILED, message=f"{name}: cannot be used ({error.strerror or error})")
-            outcome = replace(outcome, seconds=time.perf_counter() - begun)
-        self._ends = self._ends or (self._fail_fast and outcome.state == FAILED)
-        return outcome
+    def _next_end(self) -> tuple[Subject, Outcome]:
+        """Wait for the end of a subject; Ctrl-C interrupts that."""
+        while True:
+            with suppress(Empty):
+                return self._ended.get(timeout=SECONDS)
+
+    def _carry_out(self, subject: Subject) -> None:
+        """Run the command of a subject, unless its files are there already; whatever happens is its outcome."""
+        try:
+            outcome = Outcome(LEFT) if self._ends else _before(subject) or self._timed(subject)
+        except OSError as error:
+            name = error.filename or subject.log
+            outcome = Outcome(FAILED, message=f"{name}: cannot be used ({error.strerror or error})")
+        except Exception as error:
+            outcome = Outcome(FAILED, message=str(error) or type(error).__name__)
+        if self._fail_fast and outcome.state == FAILED:
+            self._ends = True
+        self._ended.put((subject, outcome))
+
+    def _timed(self, subject: Subject) -> Outcome:
+        """Run the command of a subject; note how long it takes."""
+        begun = time.perf_counter()
+        return replace(self._process(subject), seconds=time.perf_counter() - begun)
 
     def _process(self, subject: Subject) -> Outcome:
         """Run the command of a subject in a process, whose messages go to its log."""
@@ -190,7 +199,8 @@ def _fault(code: int, log: BinaryIO, begun: int) -> str:
         if line.startswith(ERROR):
             return line.removeprefix(ERROR)
     if code < 0:
-        return f"it was ended by {signal.Signals(-code).name}"
+        names = {known.value: known.name for known in signal.Signals}
+        return f"it was ended by {names.get(-code, f'signal {-code}')}"
     return f"it has ended with code {code}" + (f": {lines[-1]}" if lines else "")
 
 

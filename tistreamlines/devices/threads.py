@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from . import usable_cores
 
@@ -16,6 +16,37 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
 _is_single = threading.Event()  # whether BLAS has one thread throughout this process
+
+
+class _BlasLimit:
+    """Limits BLAS to one thread while at least one thread asks for that."""
+
+    def __init__(self) -> None:
+        self._lock, self._count = threading.Lock(), 0
+        self._limiter: Any = None
+
+    def enter(self) -> None:
+        """Begin the limit."""
+        with self._lock:
+            if not self._count:
+                from threadpoolctl import ThreadpoolController
+
+                blas = ThreadpoolController().select(user_api="blas")
+                counts = {library.num_threads for library in blas.lib_controllers}
+                if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+                    _is_single.set()
+                self._limiter = blas.limit(limits=1)
+            self._count += 1
+
+    def leave(self) -> None:
+        """End the limit, unless another thread needs it."""
+        with self._lock:
+            self._count -= 1
+            if not self._count:
+                self._limiter.restore_original_limits()
+
+
+_limit = _BlasLimit()
 
 
 @cache
@@ -93,21 +124,14 @@ def _end(futures: list[Future[Result]]) -> None:
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses cost nothing, while to look for the BLAS libraries takes 20 ms. The command ``track`` has one BLAS
-    thread in any case, and looks once whether that is so.
+    Nested uses, and those of several threads at a time, cost nothing, while to look for the BLAS libraries takes 20 ms.
+    The command ``track`` has one BLAS thread in any case, and looks once whether that is so.
     """
-    if getattr(_here, "single", False) or _is_single.is_set():
+    if _is_single.is_set():
         yield
         return
-    from threadpoolctl import ThreadpoolController
-
-    blas = ThreadpoolController().select(user_api="blas")
-    counts = {library.num_threads for library in blas.lib_controllers}
-    if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-        _is_single.set()
-    with blas.limit(limits=1):
-        _here.single = True
-        try:
-            yield
-        finally:
-            _here.single = False
+    _limit.enter()
+    try:
+        yield
+    finally:
+        _limit.leave()

@@ -36,7 +36,7 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
 from ..errors import InputError
 from .amp_response import amp2response
-from .series import check_series
+from .series import check_series, rows_of
 from .shells import Volumes
 from .single_fibres import Voxels, highest, single_fibres
 from .tensor import iterated_tensors
@@ -138,7 +138,7 @@ def estimate_responses(
     rules, shells = rules or TissueRules(), check_estimable(data, gtab, mask)
     inside, decay = _decaying(data, _erode(mask, rules.erosions), shells, threads)
     progress(0.1)
-    voxels, signals = np.flatnonzero(inside), np.ascontiguousarray(data).reshape(inside.size, -1)
+    signals, voxels = rows_of(data, inside)
     fa, axes = iterated_tensors(signals, gtab, threads, voxels)
     progress(0.4)
     crude = _crude_tissues(decay, fa > rules.fa)

@@ -109,8 +109,7 @@ def normalise_tissues(
     field = np.empty(mask.size, np.float32)
 
     def fill(block: slice) -> None:
-        numbers = np.arange(mask.size)[block]
-        field[block] = np.exp(coefficients @ polynomials.terms(numbers))
+        field[block] = np.exp(coefficients @ polynomials.terms(np.arange(block.start, block.stop)))
 
     in_threads(fill, _blocks(mask.size), threads)
     fitted = np.zeros(mask.shape, bool)
@@ -300,7 +299,10 @@ class _Fit:
         from turn to turn, those near the last quartiles are sorted, and others are counted.
         """
         before = self._quartiles
-        near = np.zeros((2, 2)) if before is None else before[:, None] + NEAR * (before[1] - before[0]) * SIDES
+        near = np.zeros((2, 2))
+        if before is not None:
+            with np.errstate(invalid="ignore"):  # as in _select; all are sorted then
+                near = before[:, None] + NEAR * (before[1] - before[0]) * SIDES
 
         def measure(block: slice) -> list[tuple[int, Array]]:
             with np.errstate(divide="ignore"):  # a voxel without any tissue

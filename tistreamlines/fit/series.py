@@ -60,3 +60,14 @@ def in_parts(copy: Callable[[slice], None], count: int, threads: int | None) -> 
     """Copy so many voxels in parts, in threads."""
     parts = (slice(first, first + COPIED) for first in range(0, count, COPIED))
     deque(thread_pool("copies", threads or usable_cores()).map(copy, parts), maxlen=0)
+
+
+def rows_of(data: Array, mask: npt.NDArray[np.bool_]) -> tuple[Array, npt.NDArray[np.intp]]:
+    """Return the signals of voxels in rows (m, n), and which rows are those of a mask.
+
+    They are the data themselves, or a copy of the mask's voxels if the data do not lie in the order of C.
+    """
+    if data.flags.c_contiguous:
+        return data.reshape(mask.size, -1), np.flatnonzero(mask)
+    rows = data[mask]
+    return rows, np.arange(len(rows))

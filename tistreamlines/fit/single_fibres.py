@@ -18,6 +18,7 @@ from ..devices.threads import in_threads
 from ..space.harmonics import from_harmonics, monomials, order_of, to_descoteaux
 from ..space.sphere import load_sphere
 from .msmt import fit_msmt
+from .series import rows_of
 from .tissues import BASIS, CSF, WHITE
 
 Voxels = npt.NDArray[np.bool_]
@@ -57,7 +58,7 @@ def single_fibres(
 
 def _means(data: Array, mask: Voxels, threads: int | None) -> Array:
     """Return the mean signal (m,) of the voxels of a mask."""
-    voxels, rows = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
+    rows, voxels = rows_of(data, mask)
 
     def block_means(first: int) -> Array:
         return rows[voxels[first : first + BLOCK]].mean(axis=1, dtype=np.float64)

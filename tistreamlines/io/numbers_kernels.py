@@ -10,7 +10,7 @@ import numpy as np
 
 from tistreamlines.backends.numba.compiler import compiled
 
-LEAST, GREATEST = 1e-13, 1e21  # within which powers of ten up to 10^22 do, which are exact
+LEAST, GREATEST = 1e-12, 1e21  # within which powers of ten up to 10^22 do, which are exact
 WHOLE = 2.0**53  # below which a real is a whole number exactly
 SPLIT = 134217729.0  # 2^27 + 1
 LOG_2 = 0.30102999566398114  # of base 10, rounded down

@@ -35,7 +35,7 @@ LINES_AT_ONCE = 1 << 16
 TEXT = "'"  # before the first character of a cell, says that it is text
 WHOLE = 2.0**53  # below which a double is a whole number exactly
 NUMBERS_AT_ONCE = 100_000
-WHOLE = 1e10  # below which ten digits are enough for a whole number
+TEN_DIGITS = 1e10  # below which these are enough for a whole number
 MANY = 40_000  # numbers, of which compiled code writes the text
 LEAST, GREATEST = 1e-30, 1e30  # maps have float32
 FAINT = 1e-12  # part of the sum of all weights; sums round by less
@@ -284,16 +284,16 @@ def _place(path: Path, lines: list[str], number: int) -> str:
     return f"{path}, line {int(np.searchsorted(ends, number, 'right')) + 1}: weight {number + 1:,}"
 
 
-def write_numbers(path: Path, values: Iterable[float], *, force: bool) -> None:
+def write_numbers(path: Path, values: Iterable[float], *, force: bool, threads: int | None = None) -> None:
     """Write numbers, a line each, as precisely as float32 needs."""
     numbers = np.asarray(values, float) + 0.0  # no -0
     blocks = [numbers[first : first + NUMBERS_AT_ONCE] for first in range(0, len(numbers), NUMBERS_AT_ONCE)]
     with completed(path, force=force) as draft, draft.open("wb") as file:
-        file.writelines(in_threads(_text_of, blocks, None))
+        file.writelines(in_threads(_text_of, blocks, threads))
 
 
 def _text_of(numbers: npt.NDArray[np.float64]) -> bytes | memoryview:
     """Return a line for each of some numbers, as ``%.10g`` has them."""
-    if len(numbers) > MANY and np.abs(numbers).max() < WHOLE and (lines := lines_of(numbers[:, None], " ", 10)):
+    if len(numbers) > MANY and np.abs(numbers).max() < TEN_DIGITS and (lines := lines_of(numbers[:, None], " ", 10)):
         return lines
     return (("%.10g\n" * len(numbers)) % tuple(map(float, numbers))).encode("ascii")

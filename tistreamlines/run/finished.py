@@ -68,7 +68,7 @@ def difference_from(run: FinishedRun, series: Mapping[str, str], parameters: Par
     free = {name for name in names_affecting("run") if known_options[name].group == RUNNING} - {"part"}
     for name, value in json.loads(json.dumps(parameters.as_dict())).items():
         before = run.parameters.get(name)
-        by_run = value is None and name in run.chosen  # the run has filled it in
+        by_run = name in run.chosen and not parameters.gives(name)  # a default that follows from the fit
         if name not in free and name not in SAME_FILES and before != value and not by_run:
             return f"{flag(name)} was {before}, not {value}"
     return next((f"{file.path} has changed" for name, file in run.inputs.items() if _changed(name, file, record)), "")
@@ -79,6 +79,12 @@ def _changed(name: str, file: Input, record: Path) -> bool:
     path = Path(file.path)
     with suppress(OSError, TrackingError):
         written = record.stat().st_mtime_ns
-        if any(part.stat().st_mtime_ns > written for part in (path, *subject_files(path))):
+        if any(_changed_at(part) > written for part in (path, *subject_files(path))):
             return hashing({name: path})()[name] != file.sha256
     return False
+
+
+def _changed_at(path: Path) -> int:
+    """Return when a file has changed last, in ns; its own time may be that of the file of which it is a copy."""
+    status = path.stat()
+    return max(status.st_mtime_ns, status.st_ctime_ns)

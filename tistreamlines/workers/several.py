@@ -154,8 +154,8 @@ class Several:
         """Grow streamlines from blocks of seeds, one after the other; see :meth:`..engine.engine.Engine.track_all`."""
         del more
         left = 2**62 if most is None else most
-        for block in blocks:
-            if block is None or not left or enough():
+        while left and not enough():
+            if (block := next(blocks, None)) is None:
                 return
             for batch in self.track(*block, most=left, enough=enough):
                 left -= len(batch)

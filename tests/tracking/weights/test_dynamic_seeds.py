@@ -222,9 +222,9 @@ def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_one():
 def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatch):
     image, weights = field(), []
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
-    follow, shared = DynamicSeeds.share, []
-    for share in (lambda *_: False, lambda *all_: shared.append(follow(*all_)) or shared[-1]):
-        monkeypatch.setattr(DynamicSeeds, "share", share)
+    give, answers = DynamicSeeds.give_visits, []
+    for call in (lambda *_: False, lambda *all_: answers.append(give(*all_)) or answers[-1]):
+        monkeypatch.setattr(DynamicSeeds, "give_visits", call)
         result = ts.track(
             sh=image, sh_basis="tournier07", output=tmp_path / "x.tck", seed_dynamic="tracked", dg="ifod1", select=200,
             sift2=("tracked", tmp_path / "w.txt"), stopping="binary", stop_mask=mask, arch="cpu", force=True,
@@ -232,7 +232,7 @@ def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatc
         )
         weights.append(np.loadtxt(tmp_path / "w.txt"))
         assert len(weights[-1]) == result.n_streamlines == 200
-    assert shared == [True] and np.array_equal(*weights) and weights[0].std() > 0.1
+    assert answers == [True] and np.array_equal(*weights) and weights[0].std() > 0.1
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

@@ -1,9 +1,9 @@
 """Dynamic seeding: seeds in fixels whose streamlines so far are less dense than fibres (Smith et al. 2015).
 
-Seeds come in rounds. The densities of streamlines and of fibres are compared in each fixel, which gets another
+Seeds come in rounds. The densities of streamlines and of fibres are earlier in each fixel, which gets another
 probability for the next round but one, as in MRtrix3's ``tckgen -seed_dynamic``; this compares them all the time.
 With rounds, seeds do not depend on the device, nor on how many streamlines grow at a time. While the streamlines of one
-round grow, those of the round before are compared and the seeds of the next round are drawn.
+round grow, those of the round before are earlier and the seeds of the next round are drawn.
 """
 
 from __future__ import annotations
@@ -162,9 +162,9 @@ class DynamicSeeds(DrawnSeeds):
         self.doubts: list[str] = []
         self._followed: Fods | None = None
         self._rounds: list[_Round] = []  # two, whose streamlines come, or will
-        self._gathered: list[Batch] = []  # batches of a round that do not make a launch yet
+        self._batches: list[Batch] = []  # batches of a round that do not make a launch yet
         self._passed = 0  # streamlines before these
-        self._work: deque[Future[None]] = deque()  # which finds lengths
+        self._work: deque[Future[None]] = deque()  # of threads that find lengths
         self._keep: Callable[[VisitList], object] | None = None
 
     def follow(self, followed: object) -> None:
@@ -211,13 +211,16 @@ class DynamicSeeds(DrawnSeeds):
             _ = self._visitor  # which threads share
             self._rounds = [self._begin(0), self._begin(self.round_from(0))]
         self._go_on(seeds)
-        return any(coming.first == first for coming in self._rounds)
+        return any(seed_round.first == first for seed_round in self._rounds)
 
     def heed(self, batch: Batch, seeds: int) -> None:
         """Take streamlines into account, whose lengths other threads find; those of the first ``seeds`` have come."""
         before, last = self._rounds
         if len(batch):
-            self._gather(batch, before if batch.seed_number[0] < last.first else last)
+            is_last = batch.seed_number[0] >= last.first
+            if is_last and self._batches and self._batches[-1].seed_number[0] < last.first:
+                self._hand_over(before)
+            self._gather(batch, last if is_last else before)
         self._go_on(seeds)
 
     def _go_on(self, seeds: int) -> None:
@@ -227,37 +230,37 @@ class DynamicSeeds(DrawnSeeds):
             self._hand_over(before)
             self._rounds = [last, self._begin(last.first + self.round_from(last.first), before)]
 
-    def _gather(self, batch: Batch, coming: _Round) -> None:
+    def _gather(self, batch: Batch, seed_round: _Round) -> None:
         """Add a batch of a round to those whose lengths are found together."""
-        self._gathered.append(batch)
-        coming.streamlines += len(batch)
-        if self._visitor.are_enough(self._gathered):
-            self._hand_over(coming)
+        self._batches.append(batch)
+        seed_round.streamlines += len(batch)
+        if self._visitor.are_enough(self._batches):
+            self._hand_over(seed_round)
 
-    def _hand_over(self, coming: _Round) -> None:
+    def _hand_over(self, seed_round: _Round) -> None:
         """Have a thread find the lengths of the batches of a round that were gathered."""
-        if not self._gathered:
+        if not self._batches:
             return
         workers = thread_count(self.draw.threads)
         if len(self._work) > workers:  # which bounds the memory of batches
             self._work.popleft().result()
-        work = thread_pool("dynamic", workers).submit(self._add_lengths, self._gathered, self._passed, coming)
-        coming.work.append(work)
+        work = thread_pool("dynamic", workers).submit(self._add_lengths, self._batches, self._passed, seed_round)
+        seed_round.work.append(work)
         self._work.append(work)
-        self._passed += sum(map(len, self._gathered))
-        self._gathered = []
+        self._passed += sum(map(len, self._batches))
+        self._batches = []
 
-    def _add_lengths(self, batches: list[Batch], first: int, coming: _Round) -> None:
+    def _add_lengths(self, batches: list[Batch], first: int, seed_round: _Round) -> None:
         """Find the lengths of streamlines from number ``first`` on."""
         keep = self._keep
         lengths = self._visitor.lengths(*batches, keep=keep and (lambda part: keep(part.renumber(first))))
-        with coming.adding:
-            coming.units += lengths
+        with seed_round.adding:
+            seed_round.units += lengths
 
-    def share(self, fixels: Fixels, together: int, keep: Callable[[VisitList], object]) -> bool:
+    def give_visits(self, fixels: Fixels, together: int, keep: Callable[[VisitList], object]) -> bool:
         """Have ``keep`` receive the visits of all streamlines, if they are of these fixels; return whether it will.
 
-        Several threads call it. At most so many points are gathered ``together``.
+        Several threads call ``keep``. At most so many points are gathered ``together``.
         """
         if fixels is not self._comparison.fixels:
             return False
@@ -270,25 +273,25 @@ class DynamicSeeds(DrawnSeeds):
             self._hand_over(self._rounds[-1])
         for work in self._work:
             work.result()
-        drawing = [coming.seeds for coming in self._rounds if not coming.seeds.cancel()]
+        drawing = [seed_round.seeds for seed_round in self._rounds if not seed_round.seeds.cancel()]
         wait(drawing)
         del self._visitor, self._comparison  # whose memory is not needed any more
 
-    def _begin(self, first: int, compared: _Round | None = None) -> _Round:
+    def _begin(self, first: int, earlier: _Round | None = None) -> _Round:
         """Have a thread draw a round, after a comparison of the streamlines of another one."""
-        coming = _Round(first, np.zeros(self._comparison.fixels.table.count, np.int64))
-        coming.seeds = thread_pool("rounds", 1).submit(self._draw_round, coming, compared)
-        return coming
+        seed_round = _Round(first, np.zeros(self._comparison.fixels.table.count, np.int64))
+        seed_round.seeds = thread_pool("rounds", 1).submit(self._draw_round, seed_round, earlier)
+        return seed_round
 
-    def _draw_round(self, coming: _Round, compared: _Round | None) -> Array:
+    def _draw_round(self, seed_round: _Round, earlier: _Round | None) -> Array:
         """Return points and directions of the seeds of a round, (n, 6)."""
-        if compared is not None:
-            for work in compared.work:
+        if earlier is not None:
+            for work in earlier.work:
                 work.result()
-            self._comparison.add(compared.units, compared.streamlines, compared.probabilities)
+            self._comparison.add(earlier.units, earlier.streamlines, earlier.probabilities)
             self._comparison.compare()
-        coming.probabilities = self._comparison.probabilities
-        return self._draw(coming.first, self.round_from(coming.first))
+        seed_round.probabilities = self._comparison.probabilities
+        return self._draw(seed_round.first, self.round_from(seed_round.first))
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
@@ -300,9 +303,9 @@ class DynamicSeeds(DrawnSeeds):
 
     def _rows(self, first: int, count: int) -> Array:
         """Return points and directions of seeds, (n, 6), those of a round as they were drawn."""
-        for coming in self._rounds:
-            if coming.first == first and count <= self.round_from(first):
-                return coming.seeds.result()[:count]
+        for seed_round in self._rounds:
+            if seed_round.first == first and count <= self.round_from(first):
+                return seed_round.seeds.result()[:count]
         return self._draw(first, count)
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
@@ -327,13 +330,13 @@ class DynamicSeeds(DrawnSeeds):
         )
         attempt = partial(self._try, np.cumsum(self._comparison.probabilities))
 
-        def drawn(begin: int) -> Array:
+        def draw_some(begin: int) -> Array:
             items = np.arange(begin, min(begin + AT_ONCE, count), dtype=np.int32)
             seeds = first_success(first, items, 4, attempt, str(self.fod), reason)
             along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
             return np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
 
-        return np.concatenate(in_threads(drawn, range(0, max(count, 1), AT_ONCE), self.draw.threads))
+        return np.concatenate(in_threads(draw_some, range(0, max(count, 1), AT_ONCE), self.draw.threads))
 
     def _try(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
         """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""

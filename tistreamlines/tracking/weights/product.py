@@ -97,7 +97,7 @@ class Sift2Weights(WeightProduct):
         if limit is not None:  # each thread has points, and as many wait
             together = max(limit // (WHILE_THEY_COME * POINT * 2 * thread_count(self._threads)), FEWEST)
         self.doubts += tuple(notes)
-        if isinstance(seeds, DynamicSeeds) and seeds.share(self._fixels, together, self._keep_part):
+        if isinstance(seeds, DynamicSeeds) and seeds.give_visits(self._fixels, together, self._keep_part):
             self._seeds = seeds
             return
         self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
@@ -155,9 +155,9 @@ class Sift2Weights(WeightProduct):
         """Weigh the streamlines, and write the files."""
         result = self.value = self._known_weights
         options, (path, *_) = self._options, self.paths
-        write_numbers(path, result.weights, force=force)
+        write_numbers(path, result.weights, force=force, threads=self._threads)
         if options.sift2_coeffs is not None:
-            write_numbers(Path(options.sift2_coeffs), result.coefficients, force=force)
+            write_numbers(Path(options.sift2_coeffs), result.coefficients, force=force, threads=self._threads)
         if options.sift2_mu is not None:
             write_numbers(Path(options.sift2_mu), [result.mu], force=force)
         if options.sift2_csv is not None:

@@ -155,12 +155,12 @@ class _Launch(NamedTuple):
         """
         most = self.visited.max(axis=1)
         starts = LANES * (np.cumsum(most) - most)
-        taken = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
-        kept = words[taken].reshape(-1, LANES)
-        rank = np.arange(len(kept)) - np.repeat(np.cumsum(most) - most, most)
-        kept[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
+        places = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
+        visits = words[places].reshape(-1, LANES)
+        rank = np.arange(len(visits)) - np.repeat(np.cumsum(most) - most, most)
+        visits[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
         lanes = np.pad(first + self.order, (0, self.visited.size - len(self.order)), constant_values=-1)
-        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), kept.ravel())
+        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), visits.ravel())
 
 
 class _LaunchMemory:
@@ -252,12 +252,13 @@ class Visitor:
         """
         sums = np.zeros(self._fixels, np.int64)
         for launch in self._divide(batches):
-            with self._visits(*launch) as (slots, visits):
-                if keep is not None:
-                    keep(self._fetch(slots, visits, launch[1]))
-                lengths = self._program.array(np.zeros(self._fixels, np.int32))  # a launch has far less than 2^31 units
-                self._program.run(sum_lengths.__name__, len(visits.depth), slots | {"lengths": lengths})
-                sums += self._program.host(lengths, self._fixels)
+            with self._visits(*launch) as (memory, slots, visits):
+                lengths = memory.fill({"lengths": np.zeros(self._fixels, np.int32)})  # less than 2^31 units each
+                self._program.run(sum_lengths.__name__, len(visits.depth), slots | lengths)
+                words = None if keep is None else self._words(slots, visits)
+                sums += self._program.host(lengths["lengths"], self._fixels)
+            if keep is not None and words is not None:
+                keep(visits.trim(words, launch[1]))
         return sums
 
     def _divide(self, batches: Sequence[Batch]) -> list[tuple[Batch | _Lines, int, int]]:
@@ -280,7 +281,7 @@ class Visitor:
     @contextmanager
     def _visits(
         self, batch: Batch | _Lines, first: int, last: int
-    ) -> Generator[tuple[Arguments, _Launch], None, None]:
+    ) -> Generator[tuple[_LaunchMemory, Arguments, _Launch], None, None]:
         """Find the visits of some streamlines, which are in the kernel's arguments until the context ends.
 
         Those of most points come first. A device thus ends with short streamlines, which its threads share evenly.
@@ -306,7 +307,7 @@ class Visitor:
                     break
                 depth = np.maximum(depth, most)
             del arguments  # whose memory the next thread needs on the host
-            yield slots, _Launch(order, depth, visited)
+            yield memory, slots, _Launch(order, depth, visited)
         finally:
             self._launches.put(memory)
 
@@ -321,13 +322,13 @@ class Visitor:
 
     def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
         """Return the visits of some streamlines."""
-        with self._visits(batch, first, last) as (slots, launch):
-            return self._fetch(slots, launch, first)
+        with self._visits(batch, first, last) as (_, slots, launch):
+            words = self._words(slots, launch)
+        return launch.trim(words, first)  # while another thread uses the device
 
-    def _fetch(self, slots: Arguments, launch: _Launch, first: int) -> VisitList:
-        """Return visits that are on the device, of streamlines from number ``first`` on."""
-        total = int(LANES * (launch.depth + 1).sum())
-        return launch.trim(self._program.host(slots["slots_words"], total), first)
+    def _words(self, slots: Arguments, launch: _Launch) -> Array:
+        """Copy visits from the device."""
+        return self._program.host(slots["slots_words"], int(LANES * (launch.depth + 1).sum()))
 
 
 def _begin(depth: Array) -> Array:

@@ -200,7 +200,7 @@ class Connectomes(ProductFile):
             greatest = np.maximum(greatest, most)
         units = np.array([weight_unit(weights, most) for most in greatest])
         self._units = [*units[:3], *units[3:] * self._sampled.units]
-        parts = np.split(weights, np.cumsum([len(block.lengths) for block in held])[:-1])
+        parts = np.split(weights, np.cumsum([len(block.lengths) for block in held], dtype=int))[: len(held)]
         work = zip(held, parts, strict=True)
         self._held = in_threads(lambda item: item[0].weighted(item[1][:, None] * units), work, self._threads)
 

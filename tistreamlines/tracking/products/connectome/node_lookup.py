@@ -74,14 +74,18 @@ class NodeLookup:
 
     def _group(self) -> None:
         grids: dict[tuple[bytes, tuple[int, ...]], list[Parcellation]] = {}
-        keys = [(one.space.affine.tobytes(), one.space.shape) for one in self._parcellations]
+        keys = [(each.space.affine.tobytes(), each.space.shape) for each in self._parcellations]
         for key, parcellation in zip(keys, self._parcellations, strict=True):
             grids.setdefault(key, []).append(parcellation)
         self._grids = [_Grid(together) for together in grids.values()]
         order = {key: number for number, key in enumerate(grids)}
         self._grid_of = [order[key] for key in keys]
         self._columns = [
-            self._grids[number].column(one) for number, one in zip(self._grid_of, self._parcellations, strict=True)
+            self._grids[number].column(each) for number, each in zip(self._grid_of, self._parcellations, strict=True)
+        ]
+        self._has_holes = [
+            each.rule == RADIAL and not column[1:].all()
+            for each, column in zip(self._parcellations, self._columns, strict=True)
         ]
 
     def rows(self, ends: Ends) -> list[Array | None]:
@@ -96,7 +100,7 @@ class NodeLookup:
             row = self._grids[number].rows(ends)
         nodes = column[row].astype(np.int32)
         parcellation = self._parcellations[place]
-        if parcellation.rule == RADIAL and not column[1:].all():
+        if self._has_holes[place]:
             alone = np.flatnonzero(((nodes == 0) & (row > 0)).any(axis=1))
             nodes[alone] = parcellation.of_words(ends.words[alone], self._volume(place))
         return nodes
@@ -104,7 +108,7 @@ class NodeLookup:
     def along(self, batch: Batch) -> list[Array]:
         """Return the nodes of both ends of the streamlines of a batch, (n, 2), in each parcellation."""
         if self.needs_points:  # which looks at other points than the ends
-            return [one.along(batch, self._volume(place)) for place, one in enumerate(self._parcellations)]
+            return [each.along(batch, self._volume(place)) for place, each in enumerate(self._parcellations)]
         return self.all_nodes(Ends.of(batch))
 
     def all_nodes(self, ends: Ends) -> list[Array]:
