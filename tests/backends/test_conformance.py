@@ -37,8 +37,8 @@ OTHERWISE: Options = {"threads": 1, "chunk_size": 3}
 FORKS = [name for name in COMPILERS if name != "taichi"]
 BY_DAY = ("fact",)
 AT_NIGHT = (  # runs whose parts others have, too
-    "boot like DIPY", "det", "ptt, particles in act, regions", "ptt of the paper", "ptt, products",
-    "sd_stream, products", "a getter and a rule of others",
+    "boot like DIPY", "det", "det to the closest, ordered regions", "ptt, particles in act, regions",
+    "ptt of the paper", "ptt, products", "sd_stream, products", "a getter and a rule of others",
 )
 
 

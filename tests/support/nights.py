@@ -170,7 +170,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/growth/pace": {"test_launches_are_short_on_any_device": ("1000*", "40000*")},
     "tracking/parity": {"test_the_whole_is_dipys_local_tracking": ("det-*",)},  # dipy/dipy has the others
     "tracking/products/device_density": {
-        "test_runs_along_peaks": ("more[01]",), "test_steps_along_vertices_and_with_a_frame": ("ptt",),
+        "test_runs_along_peaks": ("more[01]",), "test_steps_along_vertices_and_with_a_frame": ("prob",),
     },
     "tracking/products/soft_parcellations": {
         "test_probabilities_of_0_and_1_make_the_bytes_that_labels_make": ("weighted-*",),
@@ -179,7 +179,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/products/labels": {"test_labels_that_are_accepted": ("rounded", "whole", "slope and*", "an axis*")},
     "tracking/products/mrtrix_commands": {"test_tckmap": ("*tdi_color*",)},
     "tracking/recovery/backtracking": {
-        "test_more_streamlines_end_validly": ("ptt",), "test_with_the_rules_of_dipy": ("act",),
+        "test_more_streamlines_end_validly": ("ifod2",), "test_with_the_rules_of_dipy": ("act",),
         "test_what_counts_on_the_device_is_where_the_points_are": ("ifod2",),
     },
     "tracking/recovery/particles": {
