@@ -15,6 +15,7 @@ from tistreamlines.kernels.products.lengths import UNITS
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.products import keyed_sums
+from tistreamlines.tracking.products.connectome import edges_kernels, matrix
 from tistreamlines.tracking.products.connectome.connectome import Connectomes
 from tistreamlines.tracking.products.connectome.matrix import BLOCKS, MEASURES, EdgeSums, mean_sample, nodes_of
 
@@ -309,3 +310,8 @@ def test_ends_of_devices_make_the_matrix_that_points_make(folder, head):
     for name in ("a", "a_error", "a_length", "a_length_error"):
         assert (folder / f"{name}.npy").read_bytes() == (folder / f"{name.replace('a', 'b', 1)}.npy").read_bytes()
     assert runs[0].record["parameters"]["connectome"] is not None
+
+
+def test_compiled_code_has_the_same_blocks():
+    """It is loaded as text, which cannot import them."""
+    assert (edges_kernels.BLOCK_BITS, edges_kernels.BLOCKS) == (matrix.BLOCK_BITS, matrix.BLOCKS)
