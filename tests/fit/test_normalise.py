@@ -67,19 +67,12 @@ class TestTruth:
             fit = normalise_tissues(holes, mask, OBLIQUE)
         assert np.abs(fit.field / field - 1).max() < CONVERGED
 
-    def test_neither_threads_nor_counted_quartiles_change_a_bit(self, scene, monkeypatch):
+    def test_threads_change_no_bit(self, scene, monkeypatch):
         tissues, mask, _ = scene
         rng = np.random.default_rng(2)
         noisy = {name: values + 0.02 * rng.random(values.shape) for name, values in tissues.items()}
         monkeypatch.setattr(module, "BLOCK", 100)
-        partition, sorts = np.partition, []
-        monkeypatch.setattr(np, "partition", lambda *all_: sorts.append(len(all_[0])) or partition(*all_))
         fits = [normalise_tissues(noisy, mask, OBLIQUE, threads=threads) for threads in (1, 3)]
-        few = sorts.count(mask.sum()) / 2
-        monkeypatch.setattr(module, "NEAR", -1.0)  # ranges without a value: all are sorted
-        sorts.clear()
-        fits.append(normalise_tissues(noisy, mask, OBLIQUE))
-        assert few < 0.5 * sorts.count(mask.sum())
         assert mask.sum() > 1000
         for fit in fits[1:]:
             assert (fit.field == fits[0].field).all()

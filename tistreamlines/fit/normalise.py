@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 from typing import Any, TypeVar
@@ -32,7 +32,6 @@ ORDERS = (0, 1, 2, 3)
 ROUNDS, BALANCINGS = 15, 7  # of factors and field, and of factors and outliers in each
 FIRST_RANGE, RANGE = 3.0, 1.5  # interquartile ranges beyond the quartiles, from which a voxel is an outlier
 BLOCK = 1 << 15  # voxels per task
-NEAR, SIDES = 0.02, np.array([-1.0, 1.0])  # interquartile ranges about a quartile, within which the next one is sought
 Result = TypeVar("Result")
 
 __all__ = ["normalise_tissues"]
@@ -227,7 +226,6 @@ class _Fit:
         self._tissues, self._names, self._threads = tissues, names, threads
         self._terms = np.empty((len(polynomials.products), count))
         self._even, self._logs = tissues.copy(), np.empty(count)
-        self._quartiles: Array | None = None
         self.weights = np.ones(count, bool)
 
         def fill(block: slice) -> None:
@@ -278,7 +276,7 @@ class _Fit:
 
         Return whether they are the same as before, and their moments.
         """
-        low, high = self._quartiles = self._ranked(factors)
+        low, high = self._ranked(factors)
         with np.errstate(invalid="ignore"):  # if a quarter of the voxels has no tissue
             reach = ranges * (high - low)
 
@@ -295,32 +293,16 @@ class _Fit:
     def _ranked(self, factors: Array) -> Array:
         """Compute the logarithm of the balanced sum of tissues; return its values at the ranks of the quartiles.
 
-        Ranks are rounded; voxels without any tissue have the lowest ones, as in MRtrix3. As the values change little
-        from turn to turn, those near the last quartiles are sorted, and others are counted.
+        Ranks are rounded; voxels without any tissue have the lowest ones, as in MRtrix3.
         """
-        before = self._quartiles
-        near = np.zeros((2, 2))
-        if before is not None:
-            with np.errstate(invalid="ignore"):  # as in _select; all are sorted then
-                near = before[:, None] + NEAR * (before[1] - before[0]) * SIDES
 
-        def measure(block: slice) -> list[tuple[int, Array]]:
+        def measure(block: slice) -> None:
             with np.errstate(divide="ignore"):  # a voxel without any tissue
-                logs = np.log(factors @ self._even[:, block], out=self._logs[block])
-            if before is None:
-                return []
-            least = [logs >= low for low, _ in near]
-            return [
-                (int(np.count_nonzero(~above)), logs[above & (logs <= high)])
-                for above, (_, high) in zip(least, near, strict=True)
-            ]
+                np.log(factors @ self._even[:, block], out=self._logs[block])
 
-        blocks, count = self._each(measure), len(self._logs)
+        self._each(measure)
+        count = len(self._logs)
         ranks = [min(math.floor(share * count + 0.5), count - 1) for share in (0.25, 0.75)]
-        if before is not None:
-            values = [_value_at(rank, part) for rank, part in zip(ranks, zip(*blocks, strict=True), strict=True)]
-            if None not in values:
-                return np.array(values)
         return np.partition(self._logs, ranks)[ranks]
 
     def _field(self, factors: Array) -> Array:
@@ -340,13 +322,6 @@ class _Fit:
                 f"{len(normal)} coefficients of the field: widen the mask or lower the order"
             )
         return np.linalg.solve(normal, moments[:, 0])
-
-
-def _value_at(rank: int, parts: Sequence[tuple[int, Array]]) -> float | None:
-    """Return the value of a rank, from how many lie below a range and which within; None if it is not within."""
-    rank -= sum(below for below, _ in parts)
-    within = np.concatenate([values for _, values in parts])
-    return float(np.partition(within, rank)[rank]) if 0 <= rank < len(within) else None
 
 
 def _balance(moments: Array, names: list[str]) -> Array:

@@ -100,7 +100,7 @@ class Run:
             yield Sliced(source.points, first, len(seeds)), first, Sliced(source.directions, first, len(seeds))
             return
         while first < seeds.stop:
-            while not source.is_ready(first, tracked := self.engine.seeds_done):
+            while not source.advance(first, tracked := self.engine.seeds_done):
                 if tracked >= first:
                     raise RuntimeError(f"all seeds before number {first} were tracked, but no others are drawn")
                 yield None

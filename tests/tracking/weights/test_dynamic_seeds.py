@@ -208,13 +208,13 @@ def test_threads_and_chunks_change_nothing(dg):
 def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_one():
     seeds, whole = seeds_of(field()), tracked("ifod1")
     seeds.prepare(lambda _: None)
-    assert seeds.is_ready(0, 0) and seeds.is_ready(500, 0)
+    assert seeds.advance(0, 0) and seeds.advance(500, 0)
     uniform = seeds.points(0, 3000)
     assert np.array_equal(seeds.points(500, 500), uniform[500:1000])  # nothing is known yet
     seeds.heed(whole, 499)
-    assert not seeds.is_ready(1000, 499)
+    assert not seeds.advance(1000, 499)
     seeds.heed(whole[:0], 500)
-    assert seeds.is_ready(1000, 500) and not seeds.is_ready(1500, 999)
+    assert seeds.advance(1000, 500) and not seeds.advance(1500, 999)
     assert not np.array_equal(seeds.points(1000, 500), uniform[1000:1500])
 
 

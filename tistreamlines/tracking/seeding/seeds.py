@@ -85,8 +85,11 @@ class Seeds(ABC):
         """Make what takes long before the first seed is drawn; ``progress`` receives the share that is done, 0 to 1."""
         del progress
 
-    def is_ready(self, first: int, seeds: int) -> bool:
-        """Whether the round from number ``first`` on can be drawn when all streamlines of ``seeds`` seeds have come."""
+    def advance(self, first: int, seeds: int) -> bool:
+        """Begin rounds when all streamlines of the first ``seeds`` seeds have come.
+
+        Return whether the one from number ``first`` on has begun; others wait for further streamlines.
+        """
         del first, seeds
         return True
 

@@ -205,8 +205,8 @@ class DynamicSeeds(DrawnSeeds):
         fewest = self.fewest or max((self.target or self.count) // SHARE_OF_ALL, FEWEST)
         return max(fewest, first // SHARE)
 
-    def is_ready(self, first: int, seeds: int) -> bool:
-        """Whether the streamlines have come on which the round from number ``first`` on depends."""
+    def advance(self, first: int, seeds: int) -> bool:
+        """Begin rounds as streamlines come; return whether the one from number ``first`` on has begun."""
         if not self._rounds:  # nothing is known for the first two
             _ = self._visitor  # which threads share
             self._rounds = [self._begin(0), self._begin(self.round_from(0))]
