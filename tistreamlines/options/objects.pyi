@@ -1529,7 +1529,8 @@ class Sift2(Product):
     path : pair of an image and the file to write, or a list of these
         Weigh the streamlines by SIFT2, so that their density in each fixel of FOD comes near that of its fibres,
         and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. FOD is an
-        image of fibre orientation distributions, or tracked for those that streamlines follow.
+        image of fibre orientation distributions, tracked for those that streamlines follow, or a folder of fixels
+        as fod2fixel writes it.
     basis : str, optional
         Basis of the harmonics of sift2: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.
     act : str, Path, nibabel image or ndarray, optional
@@ -1572,7 +1573,8 @@ class Sift2(Product):
         Fixels that no streamline visits do not count for sift2.
     no_dilate_lut : bool, default False
         For sift2, a streamline visits a fixel only where its direction lies within the lobe, as with tcksift2
-        -no_dilate_lut; by default, other directions belong to a lobe nearby.
+        -no_dilate_lut; by default, other directions belong to a lobe nearby. Fixels of a folder have the directions
+        within 45 degrees.
     make_null_lobes : bool, default False
         For sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit in directions outside
         all lobes, as with tcksift2 -make_null_lobes.

@@ -21,6 +21,7 @@ from ..fit import frames, shells
 from ..fit.csd_shells import shells_of_csd
 from ..fit.models import ALL, MODELS, begin_compiling, import_model
 from ..io import ahead, gradients, images, nifti, placement, sidecar
+from ..io.fixel_images import fixel_files
 from ..io.in_memory import InMemory
 from ..option import flag, listed
 from ..options.definitions import is_word, names_affecting, saying
@@ -40,6 +41,7 @@ Series = Mapping[str, PathLike]
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
 STOP_MASK = "stop_mask"  # the option whose map is a mask
+OF_FIXELS = ("sift2", "seed_dynamic")  # options that also take a folder of fixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,7 +181,7 @@ def doubts_of_places(sources: Series) -> list[str]:
 def _parts(name: str, path: PathLike) -> list[PathLike]:
     """Return the existing files of an input.
 
-    An image may have its header and values in two. A source has its own, and a subject's folder those that are read.
+    An image may have its header and values in two. A source has its own, and a folder those that are read.
     """
     if isinstance(path, gradients.PipeContent):
         return [path]
@@ -188,6 +190,8 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
         parts = listing(path)
     elif option in OF_TISSUES and (subject := subject_at(path)) is not None:
         parts = subject.files
+    elif option in OF_FIXELS and (fixels := fixel_files(path)) is not None:
+        parts = list(fixels)
     elif option == "tractogram":
         from ..io.trx_schema import files_of_trx
 

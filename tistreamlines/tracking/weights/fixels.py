@@ -1,4 +1,4 @@
-"""The fixels of fibre orientation distributions (FODs), or of samples of fibres, to compare streamlines with."""
+"""Fixels to compare streamlines with: of fibre orientation distributions (FODs), of a folder, or of samples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...devices import Device
+from ...devices.threads import in_threads
 from ...errors import InputError, ParameterError
+from ...fit.fod_image import FodImage
 from ...fit.lobes import Thresholds, find_lobes
+from ...io.fixel_images import FixelImages
 from ...io.images import AnyPath, Tell
 from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
@@ -28,7 +31,9 @@ from .visits import FixelTable
 from .voxel_masks import read_grid_mask, tissue_mask
 
 LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads
-TOGETHER = 1 << 12  # voxels whose fibres are compared with all directions at once
+TOGETHER = 1 << 12  # voxels whose samples are averaged at once
+COMPARED = 1 << 10  # voxels whose fixels are compared with all directions at once
+WIDEST = 45.0  # degrees between a fixel without a lobe and directions within it, as in MRtrix3's tck2fixel
 _IN_USE: WeakValueDictionary[tuple[object, ...], Fixels] = WeakValueDictionary()
 
 
@@ -96,12 +101,13 @@ def fixels_of(
 ) -> Fixels:
     """Find the fixels of FODs, as MRtrix3's tcksift2 and ``tckgen -seed_dynamic`` do, or of samples of fibres.
 
-    If both the seeds and the weights of a run ask for the same fixels, they are found once.
+    Fixels of a folder are there, but have no lobes. If both the seeds and the weights of a run ask for the same fixels,
+    they are found once.
 
     Parameters
     ----------
-    followed : FodImage or Samples
-        The FODs or the samples whose fixels are found.
+    followed : FodImage, FixelImages or Samples
+        The FODs or the samples whose fixels are found, or fixels.
     device, threads : Device, int
         The device that finds them. The result is the same everywhere.
     note : callable
@@ -131,19 +137,7 @@ def fixels_of(
     else:
         mask = inside.astype(float)
     inside &= mask > 0  # as in MRtrix3, other voxels have no fixels
-    if isinstance(followed, Samples):
-        if not rules.dilate:
-            raise ParameterError(f"samples have no directions outside lobes: leave {flag('sift2_no_dilate_lut')} out")
-        numbers, fibres, directions, words = sticks(followed, inside)
-        words = words[numbers > 0]
-    else:
-        lobes = find_lobes(
-            followed.along_scanner_axes(inside), followed.basis, Thresholds(), device, table=True, dilate=rules.dilate,
-            threads=threads, progress=progress,
-        )
-        numbers, fibres, directions = lobes.counts, lobes.integrals.astype(float), lobes.means
-        words = lobes.words_of_all() if rules.null_lobes else lobes.words
-        assert words is not None
+    numbers, fibres, directions, words = _populations(followed, inside, device, threads, rules, progress)
     if not len(fibres):
         name = "samples" if isinstance(followed, Samples) else followed.name
         raise InputError(f"{name}: no fixel lies where voxels count")
@@ -161,11 +155,34 @@ def fixels_of(
     return fixels
 
 
-def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array, Array]:
+def _populations(
+    followed: Fods, inside: npt.NDArray[np.bool_], device: Device, threads: int | None, rules: FixelRules,
+    progress: Callable[[float], object],
+) -> tuple[Array, Array, Array, Array]:
+    """Return the fixels of some voxels: counts, fibre densities, directions, and the fixel of each direction."""
+    if isinstance(followed, FodImage):
+        lobes = find_lobes(
+            followed.along_scanner_axes(inside), followed.basis, Thresholds(), device, table=True, dilate=rules.dilate,
+            threads=threads, progress=progress,
+        )
+        words = lobes.words_of_all() if rules.null_lobes else lobes.words
+        assert words is not None
+        return lobes.counts, lobes.integrals.astype(float), lobes.means, words
+    if isinstance(followed, FixelImages):
+        counts, fibres, directions = _stored(followed, inside)
+    elif rules.dilate:
+        counts, fibres, directions = sticks(followed, inside)
+    else:
+        raise ParameterError(f"samples have no directions outside lobes: leave {flag('sift2_no_dilate_lut')} out")
+    words = nearest_fixels(counts[counts > 0], directions, 90.0 if rules.dilate else WIDEST, threads)
+    return counts, fibres, directions.astype(np.float32), words
+
+
+def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     """Return fixels of some voxels.
 
     The direction of a fibre is the principal one of the mean dyadic tensor of its samples, as in FSL (Jbabdi et al.
-    2010). A direction of the half sphere belongs to the fibre of the voxel that is nearest to it.
+    2010).
 
     Parameters
     ----------
@@ -180,16 +197,11 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
         Fixels of each voxel.
     fibres : (n,) float64
         Mean volume fraction of each.
-    directions : (n, 3) float32
+    directions : (n, 3) float64
         Unit vectors along the scanner's axes.
-    words : (voxels, 321) int32
-        The fixel of each direction of :func:`.geodesic.half_sphere`, four to a word.
     """
     rows = np.flatnonzero(inside[samples.mask])
-    half = half_sphere()[0]
-    width = round_up(len(half), 4)
-    lobes = np.full((len(rows), width), NO_LOBE, np.uint8)
-    counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3), np.float32)]
+    counts, fibres, directions = np.zeros(len(rows), np.int32), [np.zeros(0)], [np.zeros((0, 3))]
     for first in range(0, len(rows), TOGETHER):
         block = slice(first, first + TOGETHER)
         values = samples.values[rows[block]].astype(float)  # (v, samples, fibres, 4)
@@ -199,12 +211,56 @@ def sticks(samples: Samples, inside: npt.NDArray[np.bool_]) -> tuple[Array, Arra
         kept = means >= LEAST
         counts[block] = kept.sum(axis=1)
         fibres.append(means[kept])
-        directions.append(along[kept].astype(np.float32))
-        cosines = np.where(kept[:, None], np.abs(np.einsum("dx,vfx->vdf", half, along)), -1.0)
-        # numbers of the fibres that are kept
-        numbers = np.take_along_axis(np.cumsum(kept, axis=1) - 1, cosines.argmax(axis=2), axis=1)
-        lobes[block, : len(half)] = np.where(counts[block, None] > 0, numbers, NO_LOBE)
-    return counts, np.concatenate(fibres), np.concatenate(directions), lobes.view(np.int32)
+        directions.append(along[kept])
+    return counts, np.concatenate(fibres), np.concatenate(directions)
+
+
+def _stored(fixels: FixelImages, inside: npt.NDArray[np.bool_]) -> tuple[Array, Array, Array]:
+    """Return fixels of some voxels, as :func:`sticks` does."""
+    kept = np.repeat(inside.ravel(), fixels.counts.ravel())
+    return fixels.counts[inside], fixels.densities[kept], fixels.directions[kept]
+
+
+def nearest_fixels(
+    counts: Array, directions: Array, widest: float = 90.0, threads: int | None = None
+) -> npt.NDArray[np.int32]:
+    """Return the fixel that is nearest to each direction of :func:`.geodesic.half_sphere`; of equals, the first.
+
+    Parameters
+    ----------
+    counts : (voxels,) int
+        Fixels of each voxel.
+    directions : (n, 3)
+        Unit vector of each fixel, in the order of their voxels.
+    widest : float
+        Angle, degrees, beyond which a direction belongs to no fixel.
+    threads : int, optional
+        CPU threads; by default all cores.
+
+    Returns
+    -------
+    (voxels, 321) int32
+        The number within the voxel of the fixel of each direction, four to a word.
+    """
+    half = half_sphere()[0].astype(np.float32)
+    lobes = np.full((len(counts), round_up(len(half), 4)), NO_LOBE, np.uint8)
+    begins, least = np.cumsum(counts) - counts, np.float32(np.cos(np.radians(widest))) if widest < 90 else -1
+
+    def compare(first: int) -> None:
+        numbers = counts[first : first + COMPARED]
+        best = np.full((len(numbers), len(half)), least, np.float32)
+        for rank in range(int(numbers.max())):
+            rows = np.flatnonzero(numbers > rank)
+            x, y, z = directions[begins[first + rows] + rank].astype(np.float32).T[..., None]
+            cosines = np.abs(x * half[:, 0] + y * half[:, 1] + z * half[:, 2])
+            nearer = cosines > best[rows]
+            best[rows] = np.where(nearer, cosines, best[rows])
+            fixels = lobes[first + rows, : len(half)]
+            fixels[nearer] = rank
+            lobes[first + rows, : len(half)] = fixels
+
+    in_threads(compare, range(0, len(counts), COMPARED), threads)
+    return lobes.view(np.int32)
 
 
 def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
@@ -212,13 +268,18 @@ def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
     named = (str(rule) if isinstance(rule, str | Path) else rule for rule in rules)
     if isinstance(followed, Samples):
         return followed, *named
+    if isinstance(followed, FixelImages):
+        arrays = (followed.counts, followed.directions, followed.densities)
+        return *(zlib.crc32(array.data) for array in arrays), followed.space.affine.tobytes(), *named
     values, space = followed.harmonics.values, followed.harmonics.space
     content = zlib.crc32(values.reshape(-1).view(np.uint8).data)
     return content, values.shape, followed.basis, followed.frame, space.affine.tobytes(), *named
 
 
 def inside_of(followed: Fods) -> tuple[npt.NDArray[np.bool_], Space]:
-    """Return the voxels with FODs or samples, and their grid."""
+    """Return the voxels with FODs, fixels or samples, and their grid."""
     if isinstance(followed, Samples):
         return followed.mask.copy(), followed.space
+    if isinstance(followed, FixelImages):
+        return followed.counts > 0, followed.space
     return followed.harmonics.values[..., 0] > 0, followed.harmonics.space

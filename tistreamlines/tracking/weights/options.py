@@ -25,8 +25,8 @@ class Sift2Options:
     sift2: OneOrMore[tuple[ImageLike, PathLike]] | None = option(
         None, OUTPUT, "Weigh the streamlines by SIFT2, so that their density in each fixel of FOD comes near that of "
         "its fibres, and write their weights to FILE, .txt, as MRtrix3's tcksift2: in the order of the streamlines. "
-        "FOD is an image of fibre orientation distributions, or tracked for those that streamlines "
-        "follow.", unit="FOD FILE", words=(TRACKED,),
+        "FOD is an image of fibre orientation distributions, tracked for those that streamlines follow, or a folder "
+        "of fixels as fod2fixel writes it.", unit="FOD FILE", words=(TRACKED,),
         absent="not written", excludes=("part",), affects="run",
     )
     sift2_basis: str | None = option(
@@ -96,7 +96,8 @@ class Sift2Options:
     )
     sift2_no_dilate_lut: bool = option(
         False, OUTPUT, "For --sift2, a streamline visits a fixel only where its direction lies within the lobe, as "
-        "with tcksift2 -no_dilate_lut; by default, other directions belong to a lobe nearby.", **NEEDS,
+        "with tcksift2 -no_dilate_lut; by default, other directions belong to a lobe nearby. Fixels of a folder have "
+        "the directions within 45 degrees.", **NEEDS,
     )
     sift2_make_null_lobes: bool = option(
         False, OUTPUT, "For --sift2, each voxel has one more fixel, of fibre density 0, which streamlines visit in "
