@@ -39,6 +39,7 @@ APART = (  # kernels that no command of the tables runs
     "tracking/products/points/compression_kernels.py", "tracking/products/connectome/shares_kernels.py",
     "tracking/products/connectome/edges_kernels.py", "io/numbers_kernels.py", "kernels/products/rejections.py",
     "kernels/weights/lengths.py", "surfaces/enclosed_kernels.py", "surfaces/smoothing_kernels.py",
+    "tracking/weights/sift_kernels.py",
 )
 
 

@@ -52,6 +52,8 @@ from .run.mapping import map_tractogram as map_tractogram
 from .run.parts import join as join
 from .run.regrow import regrow as regrow
 from .run.result import TrackResult as TrackResult
+from .run.sift import SiftResult as SiftResult
+from .run.sift import sift as sift
 from .space.batch import Batch as Batch
 from .space.batch import Space as Space
 from .tracking.registry import register as register

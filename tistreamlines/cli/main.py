@@ -25,6 +25,7 @@ COMMANDS = {
     "join": "Join the parts of a run to one tractogram.",
     "regrow": "Track streamlines of a run again from their numbers.",
     "map": "Make matrices, maps and tables of anyone's streamlines.",
+    "sift": "Select streamlines whose density is that of the fibres.",
     "fod": "Fit fibre orientation distributions to a diffusion series.",
     "fixels": "Find the fixels of fibre orientation distributions.",
     "5tt": "Make a five-tissue-type image of a segmentation.",
@@ -35,7 +36,8 @@ COMMANDS = {
     "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
 # others have modules of their names
-MODULES = dict.fromkeys(("join", "regrow", "map", "view"), "tractograms") | dict.fromkeys(("fixels", "5tt"), "images")
+MODULES = dict.fromkeys(("join", "regrow", "map", "sift", "view"), "tractograms")
+MODULES |= dict.fromkeys(("fixels", "5tt"), "images")
 # commands that read a series, unless the cache has what is made of it
 OF_SERIES, CACHE = ("track", "fod"), "--cache-dir"
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2

@@ -93,6 +93,11 @@ class Display(Bar):
         super().weighing(iteration, densities, coefficients)
         self._say(self._bar.tasks[0].description)
 
+    def sifting(self, iteration: int, streamlines: int, cost: float) -> None:
+        """Show an iteration of SIFT."""
+        interrupts.check()
+        super().sifting(iteration, streamlines, cost)
+
     def _say(self, text: str) -> None:
         if self._verbose:
             self.console.print(text, soft_wrap=True, markup=False)

@@ -1,4 +1,4 @@
-"""``tistreamlines join``, ``regrow``, ``map`` and ``view``: commands about tractograms that are there."""
+"""``tistreamlines join``, ``regrow``, ``map``, ``sift`` and ``view``: commands about tractograms that are there."""
 
 from __future__ import annotations
 
@@ -10,9 +10,21 @@ import click
 from ..devices import ARCHS
 from ..option import OUTPUT, REGIONS, RUNNING
 from ..options.definitions import join_options, map_options
-from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, quiet_option, verbosity
+from ..space.harmonics import BASES
+from .options import (
+    VERBOSITY,
+    CountType,
+    GroupedCommand,
+    group_option,
+    options_of,
+    parameter_options,
+    quiet_option,
+    verbosity,
+)
 from .printing import report_line, tell, warnings_afterwards
 from .progress import Display
+
+target, counted = group_option("End of the selection"), group_option("Fixels that count")
 
 
 @click.command("join", cls=GroupedCommand)
@@ -122,6 +134,63 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
         if (weighed := record["products"].get("sift2")) is not None:
             tell(str(weighed))
         _tell_report(context)
+
+
+@click.command("sift", cls=GroupedCommand)
+@click.argument("tractogram")
+@click.argument("fod")
+@group_option(OUTPUT)("-o", "--output", required=True, metavar="FILE", help="Tractogram to write: .trx, .trk or .tck.")
+@parameter_options(["force"])
+@group_option(OUTPUT)("--selection", metavar="FILE",
+        help="File with a line for each streamline of TRACTOGRAM: 1 if it is kept, else 0.  [default: not written]")
+@group_option(OUTPUT)("--csv", metavar="FILE",
+        help="Table of the iterations, with the columns of tcksift -csv.  [default: not written]")
+@group_option(OUTPUT)("--mu-file", metavar="FILE",
+        help="File for the proportionality coefficient mu.  [default: not written; the record has it]")
+@target("--number", type=CountType(min=1), metavar="NUMBER", help="End when so many streamlines are left.")
+@target("--ratio", type=click.FLOAT, metavar="RATIO",
+        help="End when the share of the cost by which it falls is less than RATIO times the share of the length of all "
+        "streamlines that is removed for it.")
+@target("--mu", type=click.FLOAT, metavar="MU",
+        help="End when the proportionality coefficient is greater. Without any of these, streamlines are removed until "
+        "no removal lowers the cost enough.")
+@counted("--sh-basis", type=click.Choice([name for name, basis in BASES.items() if not basis.full]),
+        help="Basis of the harmonics of FOD.  [default: tournier07 of a .mif; required otherwise]")
+@counted("--act", metavar="FILE",
+        help="Five-tissue-type (5TT) image, or a segmentation or a folder as for track --act: a voxel counts with the "
+        "square of its share of white matter.  [default: each voxel counts alike]")
+@counted("--proc-mask", metavar="FILE", help="How much each voxel counts; an image on any grid.")
+@counted("--fd-scale-gm", is_flag=True, help="Lower fibre densities where there is grey matter; needs --act.")
+@counted("--fd-thresh", type=click.FLOAT, default=0.0, metavar="DENSITY",
+        help="Fixels with less fibre density do not count.  [default: 0]")
+@counted("--remove-untracked", is_flag=True, help="Fixels that no streamline visits do not count.")
+@counted("--no-dilate-lut", is_flag=True,
+        help="A streamline visits a fixel only where its direction lies within the lobe; by default, other directions "
+        "belong to a lobe nearby.")
+@counted("--make-null-lobes", is_flag=True,
+        help="Each voxel has one more fixel, of fibre density 0, for directions outside all lobes; needs "
+        "--no-dilate-lut.")
+@group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
+        help="Where fixels are found, and which of them streamlines visit. The files are the same.  [default: cpu]")
+@parameter_options(("compiler", "threads"))
+@verbosity
+@click.pass_context
+def sift(context: click.Context, tractogram: str, output: str, quiet: bool, verbose: int, **_: object) -> None:
+    """Select streamlines so that their density comes near that of fibres (SIFT).
+
+    TRACTOGRAM is a .trx (or its folder), .trk or .tck of any program, in RASmm. FOD is an image of fibre orientation
+    distributions, or the folder of their fixels. Streamlines are removed one after the other where they are too dense,
+    as with MRtrix3's tcksift.
+    """
+    from ..run.sift import sift as run
+
+    options = {name: value for name, value in context.params.items() if name not in ("quiet", "verbose")}
+    with Display(quiet=quiet, verbose=verbose) as display:
+        result = run(**options, watcher=display)
+    for warning in result.warnings:
+        click.echo(f"Warning: {warning}", err=True)
+    if not quiet:
+        tell(f"{click.format_filename(output)}: {result}")
 
 
 @click.command("view", cls=GroupedCommand)

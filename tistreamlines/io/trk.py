@@ -223,6 +223,14 @@ def _fault(path: Path, field: str, value: object, needed: str) -> InputError:
     return InputError(f"{path}: its header has {field} {value}: {needed}; write the tractogram again")
 
 
+class TrkRecords(NamedTuple):
+    """Records of some streamlines: words of 32 bits, the first word of each, and how many points it has."""
+
+    words: npt.NDArray[np.int32]
+    starts: list[int]
+    lengths: Vector[np.int64]
+
+
 def streamlines_of_trk(
     header: TrkHeader,
 ) -> Generator[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]], None, None]:
@@ -239,6 +247,15 @@ def streamlines_of_trk(
     InputError
         If the file ends within a streamline, or has another number of them than its header says.
     """
+    width = 3 + int(header.fields["nb_scalars_per_point"])
+    for words, starts, lengths in records_of_trk(header):
+        rows = [words[a + 1 : a + 1 + width * n] for a, n in zip(starts, lengths.tolist(), strict=True)]
+        values = np.concatenate([words[:0], *rows]).view(np.float32).reshape(-1, width)
+        yield move_points(values[:, :3], header.to_rasmm), lengths
+
+
+def records_of_trk(header: TrkHeader) -> Generator[TrkRecords, None, None]:
+    """Read the records of some streamlines at a time; see :func:`streamlines_of_trk`."""
     fields, number, size, held = header.fields, 0, 0, np.empty(0, np.int32)
     width, properties = 3 + int(fields["nb_scalars_per_point"]), int(fields["nb_properties_per_streamline"])
     left, rest = divmod(header.path.stat().st_size - SIZE, WORD)
@@ -258,10 +275,7 @@ def streamlines_of_trk(
                 starts.append(place)
                 place += size
             number += len(starts)
-            lengths: Vector[np.int64] = held[starts].astype(np.int64)
-            rows = [held[a + 1 : a + 1 + width * n] for a, n in zip(starts, lengths.tolist(), strict=True)]
-            values = np.concatenate([held[:0], *rows]).view(np.float32).reshape(-1, width)
-            yield move_points(values[:, :3], header.to_rasmm), lengths
+            yield TrkRecords(held[:place], starts, held[starts].astype(np.int64))
             held = held[place:]
             if 0 < header.count < number:
                 raise _wrong(header, number)

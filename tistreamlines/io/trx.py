@@ -136,8 +136,8 @@ class TrxSink:
             file.close()
         self._archive.seek(0)
         with zipfile.ZipFile(self._archive, "w") as target:
-            header = _entry("header.json")
-            points = _entry(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
+            header = entry_of("header.json")
+            points = entry_of(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
             points.header_offset = POINTS_START - len(points.FileHeader())
             target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
@@ -162,7 +162,7 @@ class TrxSink:
         for name, (first, end) in zip(names, pairwise(cuts), strict=True):
             if first < end:
                 members = np.unique(order[first:end] // (len(numbers) // self._streamlines)).astype("<u4")
-                archive.writestr(_entry(f"groups/{name}.uint32"), members.tobytes())
+                archive.writestr(entry_of(f"groups/{name}.uint32"), members.tobytes())
 
     def _header(self) -> str:
         grid = {"DIMENSIONS": list(self._space.shape), "VOXEL_TO_RASMM": self._space.affine.tolist()}
@@ -171,7 +171,7 @@ class TrxSink:
     def _store_offsets(self, archive: zipfile.ZipFile) -> None:
         """Write n starts and the total number of points; only now is it known whether 32 bits are enough."""
         kind = np.dtype("<u4" if self._vertices < 1 << 32 else "<u8")
-        entry = _entry(f"offsets.{kind.name}", kind.itemsize * (self._streamlines + 1))
+        entry = entry_of(f"offsets.{kind.name}", kind.itemsize * (self._streamlines + 1))
         with (self._folder / "starts").open("rb") as source, archive.open(entry, "w") as target:
             while len(starts := np.fromfile(source, "<i8", OFFSETS_AT_ONCE)):
                 target.write(starts.astype(kind).data)
@@ -234,8 +234,8 @@ def contents(archive: zipfile.ZipFile) -> str:
     return hashlib.sha256(json.dumps(members).encode()).hexdigest()
 
 
-def _entry(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:
-    # With ZipInfo's default date, 1980, equal tractograms give equal files.
+def entry_of(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:
+    """Return an entry with ZipInfo's default date, 1980, so that equal tractograms give equal files."""
     entry = zipfile.ZipInfo(member)
     entry.file_size = entry.compress_size = size
     entry.CRC = crc
@@ -244,7 +244,7 @@ def _entry(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:
 
 
 def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
-    entry = _entry(member, path.stat().st_size)
+    entry = entry_of(member, path.stat().st_size)
     with path.open("rb") as source, archive.open(entry, "w") as target:
         shutil.copyfileobj(source, target, BUFFER_BYTES)
     path.unlink()

@@ -43,7 +43,7 @@ PRESETS: dict[str, Preset] = {
     }),
     # Tahedl, B.A.T.M.A.N.: Basic and Advanced Tractography with MRtrix for All Neurophiles, 2018, osf.io/fkyht: tckgen
     # -act -backtrack -seed_gmwmi -select 10000000; tck2connectome -symmetric -zero_diagonal -scale_invnodevol
-    # -out_assignment. Its tcksift, which keeps a tenth of the streamlines in between, has no option here.
+    # -out_assignment. Its tcksift, which keeps a tenth of the streamlines in between, is a command of its own: sift.
     "mrtrix-basic": Preset("MRtrix3's tutorial B.A.T.M.A.N., Tahedl 2018", {
         **_ACT, "seed_gmwmi": "act", "select": 10_000_000, "backtrack": True, "connectome_measure": ("inverse-volume",),
         "connectome_zero_diagonal": True, "connectome_pairs": True,

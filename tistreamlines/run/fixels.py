@@ -202,8 +202,8 @@ def fixels(
     check_keywords("fixels", options, KEYWORDS)
     peak_value, integral, merge_ratio = (options.get(name, default) for name, default in LOBES.items())
     thresholds = Thresholds(
-        _number("fmls_peak_value", peak_value), _number("fmls_integral", integral),
-        _number("fmls_merge_ratio", merge_ratio, 1.0),
+        check_number("fmls_peak_value", peak_value), check_number("fmls_integral", integral),
+        check_number("fmls_merge_ratio", merge_ratio, 1.0),
     )
     format, force = options.get("format", FORMATS[0]), options.get("force", False)
     _check(maxnum, format, directions_table=directions_table)
@@ -248,7 +248,7 @@ def _check(maxnum: int | None, suffix: str, *, directions_table: bool) -> None:
         raise ParameterError("directions_table is of all fixels: leave maxnum out")
 
 
-def _number(name: str, value: object, high: float = math.inf) -> float:
+def check_number(name: str, value: object, high: float = math.inf) -> float:
     """Return a threshold; raise a ParameterError if it is no number from 0 on."""
     number = float(value) if isinstance(value, numbers.Real) and not isinstance(value, bool) else math.nan
     if not 0 <= number <= min(high, LARGEST):  # "not <=" also catches NaN

@@ -41,7 +41,7 @@ Series = Mapping[str, PathLike]
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
 STOP_MASK = "stop_mask"  # the option whose map is a mask
-OF_FIXELS = ("sift2", "seed_dynamic")  # options that also take a folder of fixels
+OF_FIXELS = ("sift2", "seed_dynamic", "fod")  # inputs that may be a folder of fixels
 
 
 @dataclass(frozen=True, eq=False)

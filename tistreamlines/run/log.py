@@ -42,8 +42,8 @@ class Watcher:
         ----------
         name : str
             One of load, prepare, fit, compile, fixels (those of SIFT2 and of dynamic seeds are found), track, map (a
-            tractogram is read), weigh (SIFT2), write, place (the files get their names) and report; of ``fit_fods``
-            also responses (which are estimated) and normalise.
+            tractogram is read), weigh (SIFT2), select (SIFT), write, place (the files get their names) and report; of
+            ``fit_fods`` also responses (which are estimated) and normalise.
         """
 
     def device(self, device: Device) -> None:
@@ -117,6 +117,19 @@ class Watcher:
             Number of the iteration that has ended.
         densities, coefficients : float
             Costs of the densities and of the coefficients, as shares of the first cost.
+        """
+
+    def sifting(self, iteration: int, streamlines: int, cost: float) -> None:
+        """Receive the progress of SIFT.
+
+        Parameters
+        ----------
+        iteration : int
+            Number of the iteration that has ended.
+        streamlines : int
+            Streamlines that are left.
+        cost : float
+            Cost of the densities, as a share of the first one.
         """
 
 

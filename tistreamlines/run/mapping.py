@@ -152,7 +152,7 @@ def map_tractogram(
         step = tractograms.step_of_tractogram(path) if needs_step else 1.0
         pictured = outputs.report is not None or outputs.products.keys() & set(MAPS) or step is None
         extent = _extent(path) if pictured else Extent()
-        longest = max(extent.step_mm * (1 + 1e-6), 1e-3)
+        longest = extent.longest
         of_maps = _covering(path, extent, chosen) if space is None else space, longest
         # what maps need to know must not change other products
         makers = products_of(chosen, NO_GRID, longest if step is None else step, read, of_maps=of_maps)

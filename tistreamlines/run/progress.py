@@ -29,6 +29,7 @@ STAGES = {
     "track": "Tracking",
     "map": "Reading the streamlines",
     "weigh": "Weighing the streamlines",
+    "select": "Selecting streamlines",
     "write": "Finishing the files",
     "place": "Renaming the output files",
     "report": "Writing the report",
@@ -118,6 +119,11 @@ class Bar(Watcher):
         """Show an iteration of SIFT2."""
         costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
         self._bar.update(self._task, description=f"SIFT2, iteration {iteration}: {costs}")
+
+    def sifting(self, iteration: int, streamlines: int, cost: float) -> None:
+        """Show an iteration of SIFT."""
+        text = f"{streamlines:,} streamlines, cost of densities {cost:.2%} of the first"
+        self._bar.update(self._task, description=f"SIFT, iteration {iteration}: {text}")
 
     @property
     def _state(self) -> bars.Task:

@@ -209,6 +209,11 @@ class Extent:
         self.high = np.maximum(self.high, [column.max(initial=-np.inf) for column in columns])
         self.step_mm = max(self.step_mm, batch.longest_step)
 
+    @property
+    def longest(self) -> float:
+        """A distance, mm, that no two points exceed, though files round them."""
+        return max(self.step_mm * (1 + 1e-6), 1e-3)
+
     def grid(self) -> Space:
         """Return cubes that cover the box, of 2 mm unless they were too many; one if there is no point."""
         if not np.isfinite(self.low).all():

@@ -1,1 +1,1 @@
-"""Weights of streamlines, with which their density in each fixel becomes that of fibres."""
+"""Weights and selections of streamlines, with which their density in each fixel becomes that of fibres."""

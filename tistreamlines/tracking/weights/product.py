@@ -19,12 +19,13 @@ from ...io.drafts import completed
 from ...io.tables import write_numbers
 from ...space.batch import Batch, Space
 from ..growth.settings import bytes_of
-from ..products.batch_work import Backlog, thread_count
+from ..products.batch_work import thread_count
 from ..products.files import WeightProduct
 from ..seeding.seeds import Seeds
 from .dynamic_seeds import DynamicSeeds
 from .fixels import FixelRules, Fixels, fixels_of
 from .fods import Fods, option_fods
+from .gathering import VisitGathering
 from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
 from .visit_memory import WHILE_THEY_COME, VisitList, VisitMemory
@@ -58,7 +59,7 @@ class Sift2Weights(WeightProduct):
     follows = True
     _fixels: Fixels  # these three once it is known what is followed
     _memory: VisitMemory
-    _visitor: Visitor
+    _visits: VisitGathering | None = None
 
     def __init__(self, options: Any, space: Space, step_mm: float, threads: int | None = None) -> None:
         super().__init__(*files(options))
@@ -68,9 +69,7 @@ class Sift2Weights(WeightProduct):
         ((self._fod, _),) = options.sift2
         self.watch: Watch = lambda *_: None
         self._parts: list[VisitList] = []
-        workers = thread_count(threads)
-        self._backlog, self._count = Backlog("visits", workers, max(1, workers - 1), self._parts.extend), 0
-        self._gathered: list[Batch] = []  # batches that do not make a launch yet
+        self._count = 0
         self._seeds: DynamicSeeds | None = None  # which find the visits
         self.value: Weights | None = None
 
@@ -100,27 +99,16 @@ class Sift2Weights(WeightProduct):
         if isinstance(seeds, DynamicSeeds) and seeds.give_visits(self._fixels, together, self._keep_part):
             self._seeds = seeds
             return
-        self._visitor = Visitor(table, self._step_mm, self._device, self._threads)
-        self._visitor.together = min(self._visitor.together, together)
+        visitor = Visitor(table, self._step_mm, self._device, self._threads)
+        visitor.together = min(visitor.together, together)
+        self._visits = VisitGathering(visitor, self._threads, self._memory.keep)
+        self._parts = self._visits.parts
 
     def add(self, batch: Batch) -> None:
         """Find the visits of streamlines in another thread, once there are enough; wait if many wait for that."""
-        if self._seeds is not None:
-            self._count += len(batch)
-        elif len(batch):
-            self._gathered.append(batch)
-            if self._visitor.are_enough(self._gathered):
-                self._hand_over()
-
-    def _hand_over(self) -> None:
-        """Have a thread find the visits of the batches that were gathered."""
-        batches, self._gathered = self._gathered, []
-        self._backlog.submit(self._find_visits, batches, self._count)
-        self._count += sum(map(len, batches))
-
-    def _find_visits(self, batches: list[Batch], first: int) -> list[VisitList]:
-        """Return the visits of the streamlines of some batches, in memory or in a file."""
-        return [self._memory.keep(part.renumber(first)) for part in self._visitor.parts(*batches)]
+        self._count += len(batch)
+        if self._visits is not None:
+            self._visits.add(batch)
 
     def _keep_part(self, part: VisitList) -> None:
         """Take the visits of some streamlines."""
@@ -131,11 +119,8 @@ class Sift2Weights(WeightProduct):
         """Weights of the streamlines that have come."""
         if self._seeds is not None:
             self._seeds.finish()
-        else:
-            if self._gathered:
-                self._hand_over()
-            self._backlog.wait()
-            del self._visitor  # whose memory is not needed any more
+        elif self._visits is not None:
+            self._visits.finish()
         self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
         weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:
