@@ -11,6 +11,7 @@ from commands import one_line
 from empties import write
 from mrtrix_tests import inputs, means_of_bundles
 from nights import at_night
+from present import PRESENT
 from visited import STEP, curves, densities, lengths_of
 
 import tistreamlines as ts
@@ -228,6 +229,13 @@ def test_streamlines_beside_all_fixels_go_along(lines):
     assert abs(inside.mean() - outside.mean()) < 0.02
     alone = ts.sift("one.tck", "fixels")
     assert len(alone) == 1 and alone.iterations[-1].removed == 0
+
+
+@pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
+def test_a_gpu_selects_the_same(lines):
+    results = [ts.sift("a.tck", "fixels", number=200, arch=arch) for arch in ("cpu", "vulkan")]
+    np.testing.assert_array_equal(results[0].kept, results[1].kept)
+    assert results[0].iterations == results[1].iterations
 
 
 def test_a_number_of_all_keeps_all(lines):
