@@ -159,17 +159,19 @@ def map(context: click.Context, tractogram: str, image: str | None, quiet: bool,
 @counted("--act", metavar="FILE",
         help="Five-tissue-type (5TT) image, or a segmentation or a folder as for track --act: a voxel counts with the "
         "square of its share of white matter.  [default: each voxel counts alike]")
-@counted("--proc-mask", metavar="FILE", help="How much each voxel counts; an image on any grid.")
-@counted("--fd-scale-gm", is_flag=True, help="Lower fibre densities where there is grey matter; needs --act.")
+@counted("--proc-mask", metavar="FILE", help="How much each voxel counts; an image on any grid.  [default: 1]")
+@counted("--fd-scale-gm", is_flag=True,
+        help="Lower fibre densities where there is grey matter; needs --act.  [default: off]")
 @counted("--fd-thresh", type=click.FLOAT, default=0.0, metavar="DENSITY",
         help="Fixels with less fibre density do not count.  [default: 0]")
-@counted("--remove-untracked", is_flag=True, help="Fixels that no streamline visits do not count.")
+@counted("--remove-untracked", is_flag=True,
+        help="Fixels that no streamline visits do not count.  [default: off]")
 @counted("--no-dilate-lut", is_flag=True,
         help="A streamline visits a fixel only where its direction lies within the lobe; by default, other directions "
-        "belong to a lobe nearby.")
+        "belong to a lobe nearby.  [default: off]")
 @counted("--make-null-lobes", is_flag=True,
         help="Each voxel has one more fixel, of fibre density 0, for directions outside all lobes; needs "
-        "--no-dilate-lut.")
+        "--no-dilate-lut.  [default: off]")
 @group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
         help="Where fixels are found, and which of them streamlines visit. The files are the same.  [default: cpu]")
 @parameter_options(("compiler", "threads"))

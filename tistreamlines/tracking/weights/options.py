@@ -111,9 +111,10 @@ class DynamicOptions:
     """Options of dynamic seeding, a part of :class:`tistreamlines.Parameters`."""
 
     seed_dynamic: ImageLike | None = option(
-        None, SEEDS, "Image of fibre orientation distributions, or tracked for those that streamlines follow. Random "
-        "seeds lie in its fixels, more of them where streamlines so far are too few for the fibre density, as with "
-        "MRtrix3's tckgen -seed_dynamic. Each seed has one streamline, which starts in the direction of its fixel.",
+        None, SEEDS, "Image of fibre orientation distributions, a folder of fixels, or tracked for the FODs that "
+        "streamlines follow. Random seeds lie in the fixels, more of them where streamlines so far are too few for the "
+        "fibre density, as with MRtrix3's tckgen -seed_dynamic. Each seed has one streamline, which starts in the "
+        "direction of its fixel.",
         unit="FOD", words=(TRACKED,),
         absent="as --seed-mask", one_of="place of seeds",
         excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
