@@ -82,7 +82,7 @@ def fixel_files(source: AnyPath) -> FixelFiles | None:
         shape = tuple(open_image(path).image.shape)
     except TrackingError:
         return None
-    if sum(size > 1 for size in shape) > 1:
+    if sum(size > 1 for size in shape[:3]) > 1 or any(size > 1 for size in shape[3:]):
         return None
     return FixelFiles(_image(path.parent, INDEX), _image(path.parent, DIRECTIONS), path)
 

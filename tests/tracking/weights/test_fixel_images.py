@@ -177,6 +177,12 @@ def test_a_folder_serves_both_seeds_and_weights(tmp_path):
     assert all(abs(line[-1, 0] - line[0, 0]) > 10 for line in result)
 
 
+def test_an_image_of_one_voxel_is_one_of_fods(tmp_path):
+    nib.save(nib.Nifti1Image(np.ones((1, 1, 1, 45), np.float32), np.eye(4)), tmp_path / "fod.nii")
+    nib.save(nib.Nifti1Image(np.ones((5, 5, 5, 1), np.float32), np.eye(4)), tmp_path / "map.nii")
+    assert fixel_files(tmp_path / "fod.nii") is fixel_files(tmp_path / "map.nii") is None
+
+
 # ------------------------------------------------------------------------------------------------------------- errors
 @pytest.fixture
 def fixels(tmp_path, monkeypatch):
