@@ -61,7 +61,7 @@ def test_presets_are_the_pipelines():
     ({"model": "opdt"}, {
         "dg": "because of --model", "normalise": "for lack of --model msmt", "power": "for lack of --dg ifod1 or ifod2",
     }),
-    ({"resume": True}, {"seed_dynamic": "because of --resume"}),
+    ({"resume": True}, {}),
     ({"preset": "mrtrix-basic", "stop_mask": "wm.nii", "act": None}, {
         "stopping": "because of --stop-mask", "backtrack": "for lack of --stopping act, cmc or act5",
         "seed_gmwmi": "for lack of --stopping act5",

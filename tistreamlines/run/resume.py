@@ -157,6 +157,7 @@ def _kept(run: Run, folder: Path, same: Json) -> list[StoredTrx]:
                     file.unlink()
             break
         pieces.append(piece)
+        run.plan.seeds.restore(piece.batches(), first, piece.record.result.seeds)
         first += piece.record.result.seeds
         statistics.counts += piece.counts
         statistics.streamlines += piece.streamlines
@@ -171,7 +172,8 @@ def _track_rest(run: Run, folder: Path, pieces: list[StoredTrx]) -> None:
     while run.done[0] < len(run.seed_range) and run.left != 0:
         begun = time.perf_counter()
         first = run.seed_range.start + run.done[0]
-        pieces.append(_track_piece(run, range(first, min(first + count, run.seed_range.stop)), folder))
+        stop = min(first + run.plan.seeds.whole_rounds(first, count), run.seed_range.stop)
+        pieces.append(_track_piece(run, range(first, stop), folder))
         ratio = SECONDS / max(time.perf_counter() - begun, 1e-3)
         count = int(min(max(count * min(ratio, FASTER), FEWEST), MOST))
     run.warn()

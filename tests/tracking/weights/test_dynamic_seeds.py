@@ -1,5 +1,6 @@
 """Dynamic seeding: where seeds lie, how dense their streamlines are beside tckgen's, and the same bits everywhere."""
 
+from contextlib import nullcontext
 from functools import cache
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from tistreamlines.errors import InputError
 from tistreamlines.fit.fod_image import load_fods
 from tistreamlines.io.in_memory import source_of
 from tistreamlines.io.tractograms import stored_batches
+from tistreamlines.run import resume
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
 from tistreamlines.tracking.weights.fixels import FixelRules, fixels_of
@@ -233,6 +235,48 @@ def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatc
         weights.append(np.loadtxt(tmp_path / "w.txt"))
         assert len(weights[-1]) == result.n_streamlines == 200
     assert answers == [True] and np.array_equal(*weights) and weights[0].std() > 0.1
+
+
+@pytest.mark.parametrize("pieces", [0, 1, 3, *at_night(2)])
+def test_a_run_goes_on_with_the_same_streamlines_and_weights(pieces, tmp_path, monkeypatch):
+    """After so many pieces of whole rounds, of which the last is damaged; each has fewer seeds than it is asked for."""
+    image = field()
+    mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
+    options = {
+        "sh": image, "sh_basis": "tournier07", "seed_dynamic": "tracked", "dg": "ifod1", "select": 250,
+        "seed_round": 40, "stopping": "binary", "stop_mask": mask, "arch": "cpu", "min_length": 0,
+    }
+    for name in ("whole", "pieces"):
+        (tmp_path / name).mkdir()
+
+    def go_on(name, **more):
+        folder = tmp_path / name
+        return ts.track(output=folder / "x.tck", sift2=("tracked", folder / "w.txt"), **options, **more)
+
+    go_on("whole")
+    monkeypatch.setattr(resume, "FEWEST", 50)
+    monkeypatch.setattr(resume, "MOST", 50)
+    track_piece, left = resume._track_piece, [pieces + 1]
+
+    def end(*arguments):
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+        return track_piece(*arguments)
+
+    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
+        broken.setattr(resume, "_track_piece", end)
+        go_on("pieces", resume=True)
+    kept = sorted((tmp_path / "pieces" / "x.tck.unfinished").glob("*.trx"))
+    assert len(kept) == pieces
+    if pieces == 3:
+        kept[-1].write_bytes(kept[-1].read_bytes()[:-9])
+    with pytest.warns(UserWarning, match="tracked anew") if pieces == 3 else nullcontext():
+        result = go_on("pieces", resume=True)
+    assert any("goes on after" in note for note in result.notes) == (pieces > 0)
+    for file in ("x.tck", "w.txt"):
+        assert (tmp_path / "pieces" / file).read_bytes() == (tmp_path / "whole" / file).read_bytes()
+    assert np.loadtxt(tmp_path / "pieces" / "w.txt").std() > 0.1
 
 
 # -------------------------------------------------------------------------------------------------------------- errors

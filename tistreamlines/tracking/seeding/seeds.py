@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -77,6 +77,11 @@ class Seeds(ABC):
         """
         del first
 
+    def whole_rounds(self, first: int, count: int) -> int:
+        """Return how many seeds from number ``first`` on are at least ``count`` and do not end within a round."""
+        del first
+        return count
+
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, if seeds depend on that; called before all else."""
         del followed
@@ -99,6 +104,13 @@ class Seeds(ABC):
         With this batch, all streamlines of the first ``seeds`` seeds have come.
         """
         del batch, seeds
+
+    def restore(self, batches: Iterable[Batch], first: int, count: int) -> None:
+        """Take streamlines of an earlier process into account, those of ``count`` seeds from number ``first`` on.
+
+        The seeds are whole rounds, and the next ones.
+        """
+        del batches, first, count
 
 
 def corners_of(voxels: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -164,6 +164,7 @@ class DynamicSeeds(DrawnSeeds):
         self._rounds: list[_Round] = []  # two, whose streamlines come, or will
         self._batches: list[Batch] = []  # batches of a round that do not make a launch yet
         self._passed = 0  # streamlines before these
+        self._tracked = 0  # seeds that an earlier process has tracked, which are not drawn again
         self._work: deque[Future[None]] = deque()  # of threads that find lengths
         self._keep: Callable[[VisitList], object] | None = None
 
@@ -205,6 +206,13 @@ class DynamicSeeds(DrawnSeeds):
         fewest = self.fewest or max((self.target or self.count) // SHARE_OF_ALL, FEWEST)
         return max(fewest, first // SHARE)
 
+    def whole_rounds(self, first: int, count: int) -> int:
+        """Return how many seeds the rounds from number ``first`` on have that are at least ``count`` together."""
+        stop = first
+        while stop < first + count:
+            stop += self.round_from(stop)
+        return stop - first
+
     def advance(self, first: int, seeds: int) -> bool:
         """Begin rounds as streamlines come; return whether the one from number ``first`` on has begun."""
         if not self._rounds:  # nothing is known for the first two
@@ -212,6 +220,18 @@ class DynamicSeeds(DrawnSeeds):
             self._rounds = [self._begin(0), self._begin(self.round_from(0))]
         self._go_on(seeds)
         return any(seed_round.first == first for seed_round in self._rounds)
+
+    def restore(self, batches: Iterable[Batch], first: int, count: int) -> None:
+        """Take the streamlines of rounds into account that an earlier process has tracked."""
+        self._tracked = first + count
+        self.advance(first, first)
+        for batch in batches:
+            while len(batch):
+                self._go_on(number := int(batch.seed_number[0]))
+                end = int(np.searchsorted(batch.seed_number, self._rounds[1].first))
+                self.heed(batch[:end], number)
+                batch = batch[end:]
+        self._go_on(self._tracked)
 
     def heed(self, batch: Batch, seeds: int) -> None:
         """Take streamlines into account, whose lengths other threads find; those of the first ``seeds`` have come."""
@@ -224,9 +244,9 @@ class DynamicSeeds(DrawnSeeds):
         self._go_on(seeds)
 
     def _go_on(self, seeds: int) -> None:
-        """Begin the next round if all streamlines of the round before the last one are among those of so many seeds."""
-        before, last = self._rounds
-        if seeds >= last.first:
+        """Begin rounds while all streamlines of the round before the last one are among those of so many seeds."""
+        while seeds >= self._rounds[1].first:
+            before, last = self._rounds
             self._hand_over(before)
             self._rounds = [last, self._begin(last.first + self.round_from(last.first), before)]
 
@@ -291,7 +311,8 @@ class DynamicSeeds(DrawnSeeds):
             self._comparison.add(earlier.units, earlier.streamlines, earlier.probabilities)
             self._comparison.compare()
         seed_round.probabilities = self._comparison.probabilities
-        return self._draw(seed_round.first, self.round_from(seed_round.first))
+        first, count = seed_round.first, self.round_from(seed_round.first)
+        return np.empty((0, 6)) if first + count <= self._tracked else self._draw(first, count)
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""

@@ -117,7 +117,7 @@ class DynamicOptions:
         "direction of its fixel.",
         unit="FOD", words=(TRACKED,),
         absent="as --seed-mask", one_of="place of seeds",
-        excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part", "resume"),
+        excludes=("seeds_per_voxel", "seed_grid", "seed_gmwmi", "seed_surface", "part"),
     )
     seed_dynamic_basis: str | None = option(
         None, SEEDS, "Basis of the harmonics of --seed-dynamic: tournier07 of MRtrix3, or DIPY's descoteaux07_legacy.",
