@@ -15,7 +15,7 @@ from places import CROP
 
 from tistreamlines.errors import InputError
 from tistreamlines.io import stored_image, unpacking
-from tistreamlines.io.images import open_image, read_array, read_series
+from tistreamlines.io.images import open_image, read_array, read_series, read_signals
 from tistreamlines.io.in_memory import source_of
 
 SHAPE = (32, 5, 4, 9)
@@ -82,6 +82,28 @@ def test_every_type_byte_order_and_scaling(tmp_path, block, kind, order):
     for slope, inter in SCALINGS:
         same(save(tmp_path / "dwi.nii", numbers(kind), order, slope, inter))
         same(save(tmp_path / "dwi.nii.gz", numbers(kind), order, slope, inter))
+
+
+@pytest.mark.parametrize(("kind", "name"), [("i2", "dwi.nii.gz"), ("f4", "dwi.nii"), ("f4", "dwi.mgz")])
+def test_voxels_that_do_not_matter_are_0(tmp_path, block, kind, name):
+    """Also if there is NaN; one that matters has NaN as ever."""
+    inside = np.random.default_rng(1).random(SHAPE[:3]) < 0.3
+    inside[:8], inside[8:16] = True, False  # some blocks are whole, others empty
+    data = numbers(kind)
+    if kind == "f4":
+        data = np.where(inside[..., None], data, np.nan).astype(kind)
+    if name.endswith("mgz"):
+        nib.save(nib.MGHImage(data, np.eye(4)), path := tmp_path / name)
+    else:
+        path = save(tmp_path / name, data, slope=0.5)
+    with np.errstate(all="ignore"):
+        expected = np.where(inside[..., None], np.asarray(nib.load(path).dataobj), 0).astype(np.float32)
+    values, missing = read_signals(*open_image(path), inside)
+    assert missing is None
+    assert values.tobytes() == expected.tobytes()
+    if kind == "f4":
+        other = ~inside & (np.indices(SHAPE[:3])[0] > 20)
+        assert read_signals(*open_image(path), inside | other)[1].tolist() == other.tolist()
 
 
 @pytest.mark.parametrize("name", ["dwi.img", "dwi.nii.bz2", "dwi.mgz", "dwi.mgh", "analyze.img"])

@@ -278,13 +278,16 @@ def read_series(path: Path, image: Image, note: Tell | None = None, together: in
     return data if expected else finite(path, data, note, together)
 
 
-def read_signals(path: Path, image: Image) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
+def read_signals(
+    path: Path, image: Image, inside: npt.NDArray[np.bool_] | None = None
+) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.bool_] | None]:
     """Return the values (x, y, z, n) float32 of a 4-D image, and the voxels (x, y, z) with NaN, which become 0.
 
-    They are None if there is none. An infinite value is an InputError.
+    They are None if there is none. An infinite value is an InputError. With voxels that are ``inside``, the values of
+    others are 0, whatever the file has there.
     """
     with reading(path):
-        data, expected = floats(image, LARGEST)
+        data, expected = floats(image, LARGEST, inside)
     if expected:
         return data, None
     missing: npt.NDArray[np.bool_] = np.asarray(np.isnan(data).any(axis=3))

@@ -85,9 +85,9 @@ class OpenDwi:
     gradients: Future[Encoding]
     has_gradients: bool
 
-    def read(self) -> Dwi:
-        """Read the values."""
-        data = thread_pool("series", 1).submit(read_signals, self.path, self.image)
+    def read(self, inside: npt.NDArray[np.bool_] | None = None) -> Dwi:
+        """Read the values, those of voxels (x, y, z) that are ``inside`` if others do not matter, whose signals are 0."""
+        data = thread_pool("series", 1).submit(read_signals, self.path, self.image, inside)
         # an error of the gradients is first
         gtab, (values, missing) = self.gradients.result(), data.result()
         return Dwi(values, self.space, gtab, self.path, self.has_gradients, missing)

@@ -107,7 +107,9 @@ def unpack_image(image: Image) -> Image:
     return type(image).from_file_map(image.file_map) if holders else image
 
 
-def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
+def floats(
+    image: Image, limit: float, inside: npt.NDArray[np.bool_] | None = None
+) -> tuple[npt.NDArray[np.float32], bool]:
     """Return the values of an image of four axes or more, scaled as its header says.
 
     A large gzip file is unpacked some volumes at a time, and meanwhile the volumes before are converted.
@@ -117,6 +119,8 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
     image : nibabel.spatialimages.SpatialImage or StoredImage
     limit : float
         Largest absolute value that is expected, above any of an integer type.
+    inside : (x, y, z) bool, optional
+        Voxels whose values are wanted; those of others are 0, and take no memory.
 
     Returns
     -------
@@ -130,11 +134,11 @@ def floats(image: Image, limit: float) -> tuple[npt.NDArray[np.float32], bool]:
         shape, scaling = (x, y, z, math.prod(others)), _scaling(proxy.dtype, proxy.slope, proxy.inter)
         with suppress(EOFError):
             parts = volumes_in_turn(str(proxy.file_like), shape, proxy.dtype, proxy.offset)
-            return _converted(shape, parts, scaling, limit)
+            return _converted(shape, parts, scaling, limit, inside)
     # elsewhere, in a gzip file of several members, or in a damaged one, of which this says what is wrong
     stored, scaling = _storage_of(unpack_image(image))
     stored = stored.reshape(*stored.shape[:3], -1)
-    return _converted(stored.shape, [stored], scaling, limit)
+    return _converted(stored.shape, [stored], scaling, limit, inside)
 
 
 def volumes_of(image: Image) -> Generator[npt.NDArray[np.float32], None, None]:
@@ -165,14 +169,15 @@ def _scaled(stored: Array, scaling: Scaling) -> npt.NDArray[np.float32]:
 
 
 def _converted(
-    shape: tuple[int, ...], parts: Iterable[Array], scaling: Scaling, limit: float
+    shape: tuple[int, ...], parts: Iterable[Array], scaling: Scaling, limit: float,
+    inside: npt.NDArray[np.bool_] | None,
 ) -> tuple[npt.NDArray[np.float32], bool]:
     """Convert an image (x, y, z, n) whose volumes come in parts; each is left alone when the next but one is taken."""
-    values, expected, first = np.empty(shape, np.float32), True, 0
+    values, expected, first = (np.empty if inside is None else np.zeros)(shape, np.float32), True, 0
     converting: list[Future[bool]] = []
     for stored in parts:
         target = values[..., first : first + stored.shape[3]]
-        convert = partial(_convert, stored, target, scaling, limit)
+        convert = partial(_convert, stored, target, scaling, limit, inside)
         before, converting, first = converting, [], first + stored.shape[3]
         for place in _places(stored):
             try:
@@ -184,10 +189,24 @@ def _converted(
 
 
 def _convert(
-    stored: Array, values: npt.NDArray[np.float32], scaling: Scaling, limit: float, place: tuple[slice, ...]
+    stored: Array, values: npt.NDArray[np.float32], scaling: Scaling, limit: float,
+    inside: npt.NDArray[np.bool_] | None, place: tuple[slice, ...],
 ) -> bool:
     """Convert a block of an image; return whether no value is NaN or beyond the limit."""
     block, part = stored[place], values[place]
+    if inside is None or (chosen := inside[place]).all():
+        return _scale(block, part, scaling, limit)
+    whole, fine = np.empty(part.shape, np.float32), True
+    if chosen.any():
+        fine = _scale(block, whole, scaling, limit)
+        part[chosen] = rows = whole[chosen]
+        fine = fine or _is_within(rows, limit)  # the others do not matter
+    return fine
+
+
+def _scale(block: Array, part: npt.NDArray[np.float32], scaling: Scaling, limit: float) -> bool:
+    """Convert the values of a block; return whether none is NaN or beyond the limit."""
+    kind = block.dtype
     with np.errstate(all="ignore"):
         block = _space_out(block) if block.strides[0] < abs(block.strides[3]) else block
         for step, number in scaling[:-1]:
@@ -196,7 +215,12 @@ def _convert(
             step(block, number, out=part, casting="same_kind")
         if not scaling:
             part[...] = block
-        return _is_bounded(stored.dtype, scaling, limit) or bool(part.min() >= -limit and part.max() <= limit)
+        return _is_bounded(kind, scaling, limit) or _is_within(part, limit)
+
+
+def _is_within(values: npt.NDArray[np.float32], limit: float) -> bool:
+    """Tell whether no value is NaN or beyond a limit."""
+    return bool(values.min() >= -limit and values.max() <= limit)
 
 
 def _packed_proxy(image: Image) -> ArrayProxy | None:

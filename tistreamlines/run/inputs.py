@@ -30,7 +30,7 @@ from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
 from ..tracking.seeding.files import load_weights
-from ..tracking.sources import FITTED, OF_A_SERIES, SOURCES
+from ..tracking.sources import FITTED, OF_A_SERIES, SIGNALS, SOURCES
 from ..tracking.stopping.segmentation import OPTIONS as OF_TISSUES
 from ..tracking.stopping.segmentation import subject_at
 from ..tracking.tables.inputs import MapImage
@@ -262,7 +262,11 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         fitted = parameters.model if FITTED in METHODS[parameters.dg].follows else None
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
             thread_pool("kernels of fits", 1).submit(begin_compiling, fitted)
-    dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, parameters, log)
+    files = parameters.inputs()
+    mask = None
+    if headers.dwi is not None and "mask" in files and not follows_signals(parameters):
+        mask = nifti.load_mask(files["mask"], headers.dwi.space, log.note, place=log.warn)
+    dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, mask, parameters, log)
     ahead.forget()
     source, oriented = SOURCES.get(parameters.source), None
     if source is not None:
@@ -270,8 +274,8 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     grid = dwi or oriented
     assert grid is not None
     space = grid.space
-    files = parameters.inputs()
-    mask = nifti.load_mask(files["mask"], space, log.note, place=log.warn) if "mask" in files else None
+    if mask is None and "mask" in files:
+        mask = nifti.load_mask(files["mask"], space, log.note, place=log.warn)
     if dwi is not None and dwi.missing is not None:
         mask = _without_missing(dwi, mask, log)
     seeded, seed_space = None, space
@@ -304,9 +308,16 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
     return Inputs(space, dwi, oriented, mask, maps, axes, b_values, seeded, seed_space)
 
 
-def _series(opened: nifti.OpenDwi, parameters: Parameters, log: Log) -> tuple[nifti.Dwi, Json]:
+def follows_signals(parameters: Parameters) -> bool:
+    """Return whether the direction getter follows the signals, which it reads outside the mask, too."""
+    return parameters.source == FITTED and SIGNALS in METHODS[parameters.dg].follows
+
+
+def _series(
+    opened: nifti.OpenDwi, inside: Mask | None, parameters: Parameters, log: Log
+) -> tuple[nifti.Dwi, Json]:
     """Read the diffusion series, and say which of several shells are fitted; return their b-values as well."""
-    dwi = opened.read()
+    dwi = opened.read(inside)
     if parameters.shells is not None:
         dwi = shells.only_shells(dwi, parameters.shells)
     for doubt in shells.doubts(dwi.gtab):

@@ -32,7 +32,7 @@ from ..space.batch import Space
 from ..tracking.growth.settings import Settings
 from ..tracking.registry import METHODS, STOPPING_RULES
 from ..tracking.seeding.seeds import Seeds
-from ..tracking.sources import SIGNALS, SOURCES
+from ..tracking.sources import SOURCES
 from ..tracking.tables.inputs import GetterInputs, KernelTables, OrientationFunctions, Signals
 from ..tracking.tables.packing import pack_tables, unpack_tables
 from ..tracking.weights.fods import Fods
@@ -42,6 +42,7 @@ from .inputs import (
     Inputs,
     Series,
     doubts_of_places,
+    follows_signals,
     hashing,
     inputs_of_tables,
     open_headers,
@@ -319,7 +320,7 @@ def _maps_of_fit(
 
 def _fits_model(inputs: Inputs, parameters: Parameters) -> bool:
     """Return whether the method follows a model that is fitted to the series."""
-    return inputs.oriented is None and SIGNALS not in METHODS[parameters.dg].follows
+    return inputs.oriented is None and not follows_signals(parameters)
 
 
 def _followed(
