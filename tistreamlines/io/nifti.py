@@ -86,7 +86,7 @@ class OpenDwi:
     has_gradients: bool
 
     def read(self, inside: npt.NDArray[np.bool_] | None = None) -> Dwi:
-        """Read the values, those of voxels (x, y, z) that are ``inside`` if others do not matter, whose signals are 0."""
+        """Read the values; where only voxels ``inside`` (x, y, z) matter, the signals of others are 0."""
         data = thread_pool("series", 1).submit(read_signals, self.path, self.image, inside)
         # an error of the gradients is first
         gtab, (values, missing) = self.gradients.result(), data.result()
