@@ -38,7 +38,8 @@ FORKS = [name for name in COMPILERS if name != "taichi"]
 BY_DAY = ("fact",)
 AT_NIGHT = (  # runs whose parts others have, too
     "boot like DIPY", "det", "det to the closest, ordered regions", "ptt, particles in act, regions",
-    "ptt of the paper", "ptt, products", "sd_stream, products", "a getter and a rule of others",
+    "ptt of the paper", "ptt, products", "sd_stream, products", "sd_stream, truncated, dynamic seeds",
+    "a getter and a rule of others",
 )
 
 

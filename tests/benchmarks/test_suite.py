@@ -239,6 +239,7 @@ def test_sweeps_are_runs_of_their_own(small, monkeypatch):
                               Folders(small[0], measured, schedule), schedule)
 
 
+@pytest.mark.nightly
 def test_a_sweep_is_in_rising_order_of_memory_and_stops_in_time(small, tmp_path, monkeypatch):
     """Seconds are said to be a thousandth of the seeds, so that the machine's speed does not matter."""
 

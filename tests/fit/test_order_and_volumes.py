@@ -52,6 +52,7 @@ def test_no_advice_that_cannot_be_followed(few, directions, options, words):
     assert "give sh_order" not in str(raised.value)
 
 
+@pytest.mark.nightly
 def test_six_directions_do_for_what_is_advised(few):
     image, bvals, bvecs = (nib.load(few["dwi"]), np.loadtxt(few["bvals"]), np.loadtxt(few["bvecs"]))
     kept = np.sort(np.concatenate([np.flatnonzero(bvals < 50), np.flatnonzero(bvals > 50)[:6]]))

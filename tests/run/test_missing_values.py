@@ -35,9 +35,7 @@ def test_nan_outside_the_mask_changes_nothing(head, tmp_path):
     data[~head.phantom.mask] = np.nan
     result = tracked(head, saved(tmp_path / "dwi.nii.gz", data, head.phantom.affine), head.mask)
     assert np.array_equal(points(result), points(tracked(head, head.series[0], head.mask)))
-    count, size = (~head.phantom.mask).sum(), head.phantom.mask.size
-    assert any(f"dwi.nii.gz: {count} of {size} voxels have NaN and count as without signal" in n for n in result.notes)
-    assert not result.warnings
+    assert not any("NaN" in text for text in (*result.notes, *result.warnings))
 
 
 @pytest.mark.filterwarnings("ignore:.*voxels of the mask have NaN")

@@ -82,6 +82,7 @@ def test_without_a_tractogram_in_other_chunks_and_threads(check, asked, options,
     check(tmp_path)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif("vulkan" not in PRESENT, reason="no Vulkan device")
 @pytest.mark.parametrize("asked", ["devices"], indirect=True)
 def test_vulkan(check, asked, options, tmp_path):

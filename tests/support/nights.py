@@ -37,7 +37,10 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "fit/frames": {
         "test_gradients_come_to_the_voxel_axes": ("fsl-PIR", "voxel-oblique", "fsl-LAS", "fsl-oblique", "voxel-RAS"),
     },
-    "fit/lobes": {"test_lobes_are_those_of_a_plain_watershed": ("0.6",)},
+    "fit/lobes": {
+        "test_devices_give_the_cpus_bits": ("cuda", "metal", "amd*"),  # backends/conformance finds fixels on lavapipe
+        "test_lobes_are_those_of_a_plain_watershed": ("0.6",),
+    },
     "fit/shells": {
         "test_models_are_fitted_to_the_higher_shell": ("options[03]",),
         "test_one_shell_is_that_of_dwiextract": ("1000-options0", "2500-options1", "1000-options3"),
@@ -163,7 +166,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
         "test_products_are_the_same": ("7-False-True", "7-True-False", "50-*"),
         "test_streamlines_are_the_same": (
-            "frames-more0-True", "regions-more1-False", "even-more0-False", "plain-more1-True", "regions-more0-True",
+            "regions-more1-False", "even-more0-False", "plain-more1-True", "regions-more0-True",
             "even-more1-True",
         ),
     },
@@ -226,7 +229,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     "tracking/stopping/tissues": {"test_a_run_without_a_series_warns": ("act",)},
     "tracking/tables/rows": {
         "test_rows_that_no_step_reads_and_chunks_and_threads_change_nothing": (
-            "*prob*act*", "*ptt*", "*ifod2*",
+            "*prob*act*",
         ),
     },
     "tracking/weights/odd_weights": {"test_sums_scale_with_the_weights": ("-96", "60")},

@@ -67,6 +67,7 @@ def test_float64_dialects_grow_the_same_streamlines(small):
     assert np.abs(plain["halves_point"] - compiled["halves_point"]).max() < 1e-10
 
 
+@pytest.mark.nightly
 def test_single_precision_grows_nearly_the_same(small):
     double, single = (grow(dialect, *small) for dialect in ("numba64", "numba32"))
     assert np.array_equal(double["seeds_counts"], single["seeds_counts"])

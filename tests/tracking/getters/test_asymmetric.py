@@ -71,6 +71,7 @@ class TestProb:
 
 
 class TestPtt:
+    @pytest.mark.nightly
     def test_probes_look_ahead_only(self):
         """At 30 degrees a probe of cuslines' length, two voxels, turns around and finds the fibres behind it."""
         assert forward(*tracked(drop_in.PttDirectionGetter(), field(), max_angle=radians(10)))

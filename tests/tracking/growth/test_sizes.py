@@ -333,6 +333,7 @@ def test_directions_beyond_255_have_their_number():
     assert Batch(*zeros, numbers, np.zeros((4, 2))).direction_number.tolist() == numbers.tolist()
 
 
+@pytest.mark.nightly
 def test_ptt_has_one_arithmetic_on_device_and_host():
     """Laid out by other arithmetic than the device's, points drift from where the device was."""
     settings = Settings(0.5, max_steps=200, exact=False)

@@ -156,6 +156,7 @@ def test_steps_along_vertices_and_with_a_frame(series, tmp_path, dg):
     equal(series, tmp_path, nseeds=60, dg=dg)
 
 
+@pytest.mark.nightly
 def test_particles(series, fractions, tmp_path):
     tissues = {name: path for name, path in fractions.items() if name.startswith("pve")}
     equal(series | tissues, tmp_path, nseeds=40, dg="prob", stopping="act", pft=True)

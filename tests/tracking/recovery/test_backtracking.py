@@ -116,6 +116,7 @@ def test_what_counts_on_the_device_is_where_the_points_are(head, tmp_path, dg):
         assert (tmp_path / f"{a}.nii.gz").read_bytes() == (tmp_path / f"{b}.nii.gz").read_bytes()
 
 
+@pytest.mark.nightly
 def test_where_a_half_that_has_gone_back_enters_a_region(head, tmp_path):
     """Its points are known when it has ended: the first one in the region is not the last one of the half."""
     options = {"dg": "ifod2", "nseeds": 200, "backtrack": True, "crop_at_gmwmi": True, "keep": "all", "min_length": 0,
