@@ -6,6 +6,7 @@ from .errors import OutputError as OutputError
 from .errors import ParameterError as ParameterError
 from .errors import TrackingError as TrackingError
 from .kernels.stop_reasons import Stop as Stop
+from .live.tracker import Live as Live
 from .options.objects import ACT as ACT
 from .options.objects import ACT5 as ACT5
 from .options.objects import CMC as CMC

@@ -16,7 +16,7 @@ import pytest
 from places import ROOT
 
 import tistreamlines as ts
-from tistreamlines.cli.main import COMMANDS, cli
+from tistreamlines.cli.main import COMMANDS, LIVE, cli
 from tistreamlines.cli.options import explanation, options_of
 from tistreamlines.option import bounds, flag
 from tistreamlines.options.definitions import options
@@ -108,7 +108,7 @@ def known_options() -> set[str]:
     """Options of all commands."""
     context = click.Context(cli)
     parameters = [option for name in COMMANDS for option in cli.get_command(context, name).get_params(context)]
-    return {name for option in parameters for name in (*option.opts, *option.secondary_opts)}
+    return {name for option in parameters for name in (*option.opts, *option.secondary_opts)} | {LIVE}
 
 
 def unknown_options(page: str, known: set[str]) -> list[str]:
@@ -245,6 +245,8 @@ def commands(page: str) -> list[list[str]]:
 def check(arguments: list[str]) -> None:
     """Parse a command without running it, and check that its options go together."""
     name, *rest = arguments
+    if LIVE in rest:
+        name, rest = f"{name} {LIVE}", [word for word in rest if word != LIVE]
     command = cli.get_command(click.Context(cli), name)
     assert command is not None, name
     # a command named in the running text stands for itself, without the arguments that it needs

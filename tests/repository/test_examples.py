@@ -37,8 +37,21 @@ def test_each_has_a_test():
     assert {path.name for path in EXAMPLES.glob("*.py")} == {
         "bootstrap.py", "probabilistic.py", "deterministic.py", "ptt.py", "drop_in.py", "beside_dipy.py",
         "dipy_drop_in.py", "own_getter.py", "own_rule.py", "own_product.py",
-        "nipype_node.py",
+        "nipype_node.py", "live_client.py",
     }
+
+
+@pytest.mark.nightly
+def test_live_client(tmp_path, head):
+    pytest.importorskip("ipyniivue", reason="needs ipyniivue")
+    words = ["view", "--live", *head.series, "--mask", head.mask, "--arch", "cpu", "--no-browser", "-q"]
+    command = [sys.executable, "-m", "tistreamlines", *words]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        shown = example("live_client.py", server.stdout.readline().strip(), 4, -6, 2, folder=tmp_path)
+        assert server.wait(60) == 0, "it ends with its last client"
+    assert len(re.findall(r"\d+ streamlines in", shown)) == 10
+    assert shown.splitlines()[-1].startswith("tistreamlines track ")
 
 
 @pytest.mark.nightly

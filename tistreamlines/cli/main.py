@@ -30,6 +30,7 @@ COMMANDS = {
     "fixels": "Find the fixels of fibre orientation distributions.",
     "5tt": "Make a five-tissue-type image of a segmentation.",
     "view": "Show a tractogram in the browser.",
+    "view --live": "Track in the browser from where you click.",
     "devices": "List the devices that can track here.",
     "demo": "Track a phantom and draw a picture of the streamlines.",
     "verify": "Check that every device gives bit-identical streamlines.",
@@ -38,6 +39,9 @@ COMMANDS = {
 # others have modules of their names
 MODULES = dict.fromkeys(("join", "regrow", "map", "sift", "view"), "tractograms")
 MODULES |= dict.fromkeys(("fixels", "5tt"), "images")
+VIEW, LIVE = "view", "--live"  # with this flag, it is another command
+MODULES |= {f"{VIEW} {LIVE}": "live"}
+NAMES = {"5tt": "five_tissues", f"{VIEW} {LIVE}": "live"}  # of functions
 # commands that read a series, unless the cache has what is made of it
 OF_SERIES, CACHE = ("track", "fod"), "--cache-dir"
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
@@ -62,6 +66,8 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] == VIEW and LIVE in args:
+            args = [f"{VIEW} {LIVE}", *(word for word in args[1:] if word != LIVE)]
         if args[0] in OF_SERIES and is_unlimited() and not any(word.startswith(CACHE) for word in args):
             unpack_ahead(args)
         return super().resolve_command(ctx, args)
@@ -71,7 +77,7 @@ class _Commands(click.Group):
             return None
         check_limits(cmd_name)  # before libraries are imported
         module = importlib.import_module(f"{__package__}.{MODULES.get(cmd_name, cmd_name)}")
-        return getattr(module, "five_tissues" if cmd_name == "5tt" else cmd_name)
+        return getattr(module, NAMES.get(cmd_name, cmd_name))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

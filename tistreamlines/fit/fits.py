@@ -14,7 +14,7 @@ import numpy.typing as npt
 from ..aliases import Array, Json
 from ..devices import CPU, usable_cores
 from ..errors import DeviceMemoryError, InputError
-from ..io.cache import Cache
+from ..io.cache import Results
 from ..io.nifti import Dwi
 from ..io.response import identity
 from ..space.harmonics import count_of
@@ -42,7 +42,7 @@ class Fits:
         Number of CPU threads; None is one per core.
     causes : mapping or None
         Inputs of the fits besides the options: the SHA-256 of each input by name.
-    cache : Cache or None
+    cache : Results or None
         Where fits are kept.
     note : callable
         Called with a sentence about each choice for the user.
@@ -56,7 +56,7 @@ class Fits:
 
     def __init__(
         self, dwi: Dwi, mask: Mask | None, threads: int | None = None, causes: Mapping[str, object] | None = None,
-        cache: Cache | None = None, note: Callable[[str], object] = lambda _: None,
+        cache: Results | None = None, note: Callable[[str], object] = lambda _: None,
         warn: Callable[[str], object] = lambda _: None, progress: Callable[[float], object] = lambda _: None,
         arch: str = CPU,
     ) -> None:

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import IO, TypeVar
+from typing import IO, Protocol, TypeVar
 
 import numpy as np
 
@@ -33,10 +33,62 @@ from .drafts import hidden_folder
 from .regular import is_of_this_user
 
 T = TypeVar("T")
+Unpack = Callable[[dict[str, Array], Json], T]
 SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 IDLE = ("cli", "benchmarks", "phantom")  # folders that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
+MOST_RESULTS = 12  # that memory holds
+
+
+class Results(Protocol):
+    """Results that are known from runs before."""
+
+    def load(self, kind: str, causes: Mapping[str, object], unpack: Unpack[T]) -> T | None:
+        """Return ``unpack(arrays, values)`` of a result, or None if it is not known."""
+
+    def store(
+        self, kind: str, causes: Mapping[str, object], arrays: Mapping[str, Array], values: Mapping[str, object]
+    ) -> None:
+        """Keep arrays, and values that JSON can represent."""
+
+
+class MemoryResults:
+    """Results in memory, for runs that one process makes again and again; the last ones that were used are kept.
+
+    Attributes
+    ----------
+    hashes : dict
+        SHA-256 of input files, by their places, sizes and times.
+    """
+
+    def __init__(self) -> None:
+        self.hashes: dict[tuple[object, ...], str] = {}
+        self._results: dict[str, tuple[dict[str, Array], str]] = {}
+        self._last: tuple[str, object] = "", None
+
+    def once(self, causes: Mapping[str, object], make: Callable[[], T]) -> T:
+        """Return what is made for these causes, which is not made again if it was the last."""
+        key = json.dumps(causes, sort_keys=True)
+        if self._last[0] != key:
+            self._last = key, make()
+        return self._last[1]  # type: ignore[return-value]
+
+    def load(self, kind: str, causes: Mapping[str, object], unpack: Unpack[T]) -> T | None:
+        """Return ``unpack(arrays, values)`` of a result, or None if it is not known."""
+        key = json.dumps([kind, causes], sort_keys=True)
+        if key not in self._results:
+            return None
+        self._results[key] = arrays, values = self._results.pop(key)  # now the last one
+        return unpack(dict(arrays), json.loads(values))
+
+    def store(
+        self, kind: str, causes: Mapping[str, object], arrays: Mapping[str, Array], values: Mapping[str, object]
+    ) -> None:
+        """Keep arrays, and values that JSON can represent."""
+        self._results[json.dumps([kind, causes], sort_keys=True)] = dict(arrays), json.dumps(values)
+        for key in [*self._results][:-MOST_RESULTS]:
+            del self._results[key]
 
 
 class Cache:
@@ -74,7 +126,7 @@ class Cache:
         text = json.dumps(all_causes, sort_keys=True)
         return self.folder / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
 
-    def load(self, kind: str, causes: Mapping[str, object], unpack: Callable[[dict[str, Array], Json], T]) -> T | None:
+    def load(self, kind: str, causes: Mapping[str, object], unpack: Unpack[T]) -> T | None:
         """Return ``unpack(arrays, values)`` of a cached result, or None if there is none."""
         if not self._readable:
             return None

@@ -77,9 +77,14 @@ def command(record: Record, output: str | None) -> str:
             continue
         for entry in value if isinstance(value, list | tuple) else [value]:
             items = entry if isinstance(entry, list | tuple) else [entry]
-            words += [flag(name), *(f"{item:g}" if isinstance(item, float) else str(item) for item in items)]
+            words += [flag(name), *map(_digits, items)]
     words += ["--image", str(inputs["image"]["path"])] if "image" in inputs else []
     return shlex.join(words)
+
+
+def _digits(item: object) -> str:
+    """Return a value as the command line takes it, with all digits of a number."""
+    return f"{item:g}" if isinstance(item, float) and float(f"{item:g}") == item else str(item)
 
 
 def headline(record: Record) -> dict[str, str]:

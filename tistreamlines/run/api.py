@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
+from ..io.cache import MemoryResults
 from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS
 from ..options.definitions import defaults
@@ -152,7 +153,7 @@ def track(
     """
     series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     with _watching(options) as watcher, ExitStack() as held:
-        run, path = _start(series, output, options, watcher, held, keeps=keep_streamlines)
+        run, path = start_run(series, output, options, watcher, held, keeps=keep_streamlines)
         return carry_out(run, path, keeps=keep_streamlines)
 
 
@@ -201,7 +202,7 @@ def stream(
     """
     series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
     with ExitStack() as shown:
-        run, _ = _start(series, None, options, shown.enter_context(_watching(options)), hands_out=True)
+        run, _ = start_run(series, None, options, shown.enter_context(_watching(options)), hands_out=True)
         return _contents(run, shown.pop_all())
 
 
@@ -252,7 +253,7 @@ def estimate(
     (5, 205)
     """
     with _watching(options) as watcher:
-        run, path = _start({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, output, options, watcher)
+        run, path = start_run({"dwi": dwi, "bvals": bvals, "bvecs": bvecs}, output, options, watcher)
         seconds, chosen = run.log.durations()["total"], run.parameters
         if not isinstance(run.engine, Engine):
             raise ParameterError(
@@ -273,9 +274,9 @@ def _watching(options: Arguments) -> AbstractContextManager[Watcher]:
     return bar_or(options.get("watcher"), progress=options.get("progress", False))
 
 
-def _start(
+def start_run(
     files: Mapping[str, object], output: object, options: Arguments, watcher: Watcher, held: ExitStack | None = None,
-    *, hands_out: bool = False, keeps: bool = False,
+    *, hands_out: bool = False, keeps: bool = False, memory: MemoryResults | None = None,
 ) -> tuple[Run, Path | None]:
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
 
@@ -283,6 +284,7 @@ def _start(
 
     The outputs are reserved as long as ``held`` is open; without it, they are not written. With ``hands_out``,
     streamlines are handed out and nothing is written. With ``keeps``, they are kept in memory if there is no path.
+    ``memory`` has what earlier runs have made of the inputs.
     """
     if output is not None and not isinstance(output, str | PathLike):
         raise ParameterError(f"output is a {type(output).__name__}: give the path of a tractogram")
@@ -329,4 +331,7 @@ def _start(
         without_points = path.suffix.lower() == NUMBERS and not (chosen.resume or chosen.groups)
     # a report shows streamlines, so their points are needed
     without_points = without_points and held is not None and chosen.report is None
-    return start(series, chosen, watcher, makers=makers, without_points=without_points, notes=notes), path
+    run = start(
+        series, chosen, watcher, makers=makers, without_points=without_points, notes=notes, memory=memory
+    )
+    return run, path

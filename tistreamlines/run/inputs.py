@@ -150,10 +150,14 @@ def _brings_mask(parameters: Parameters) -> bool:
     return parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
 
 
-def hashing(sources: Series) -> Callable[[], dict[str, str]]:
-    """Check that the inputs exist, start to compute the sha256 of each, and return a function that waits for them."""
+def hashing(sources: Series, known: dict[tuple[object, ...], str] | None = None) -> Callable[[], dict[str, str]]:
+    """Check that the inputs exist, start to compute the sha256 of each, and return a function that waits for them.
+
+    ``known`` has those of files that were not written to since, and gets the others.
+    """
+    known = {} if known is None else known
     files = {name: _parts(name, path) for name, path in sources.items() if not isinstance(path, InMemory)}
-    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(parts) for name, parts in files.items()})
+    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(parts, known) for name, parts in files.items()})
 
     @cache
     def hashes() -> dict[str, str]:
@@ -203,9 +207,17 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
     return [images.existing_path(part) for part in parts]
 
 
-def _hash(parts: list[PathLike]) -> str:
+def _hash(parts: list[PathLike], known: dict[tuple[object, ...], str]) -> str:
     contents = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.PipeContent)]
-    return "+".join(contents or [sidecar.sha256(Path(part)) for part in parts])
+    return "+".join(contents or [_hash_of_file(Path(part), known) for part in parts])
+
+
+def _hash_of_file(path: Path, known: dict[tuple[object, ...], str]) -> str:
+    status = path.stat()
+    key = str(path.absolute()), status.st_ino, status.st_size, status.st_mtime_ns
+    if key not in known:
+        known[key] = sidecar.sha256(path)
+    return known[key]
 
 
 def _hash_in_memory(source: InMemory) -> str:

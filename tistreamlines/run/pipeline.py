@@ -13,6 +13,7 @@ import numpy as np
 from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
 from ..devices.threads import single_blas, thread_pool
+from ..io.cache import MemoryResults
 from ..io.gradients import drain
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
@@ -53,7 +54,7 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
 
 def start(
     series: Series, parameters: Parameters, watcher: Watcher, *, makers: Mapping[str, Maker | None],
-    without_points: bool = False, notes: Iterable[str] = (),
+    without_points: bool = False, notes: Iterable[str] = (), memory: MemoryResults | None = None,
 ) -> Run:
     """Describe the run, compile its kernels while the inputs are read, and prepare all that tracks.
 
@@ -65,6 +66,7 @@ def start(
     makers : what makes products whose inputs were read, see :func:`.products.makers_of`.
     without_points : whether points may stay on the device, as neither a tractogram nor memory takes them.
     notes : choices that were made for the user before this.
+    memory : what earlier runs of this process have made.
     """
     log = Log(watcher)
     log.tell(notes, ())
@@ -87,7 +89,7 @@ def start(
 
         series = {name: path if name == "dwi" else drain(path) for name, path in series.items()}
         with single_blas():  # whose last digits depend on the number of its threads
-            plan = make_plan(series, parameters, log, compile_beside)
+            plan = make_plan(series, parameters, log, compile_beside, memory)
         _tell(plan, parameters, selection, log)
         log.begin("compile")
         wait(begun)  # an error occurs again below

@@ -22,7 +22,7 @@ from ..fit.models import BASIS, MODELS
 from ..fit.shells import on_shell, shell_of_models
 from ..fit.tissues import TISSUES
 from ..io import nifti
-from ..io.cache import Cache
+from ..io.cache import Cache, MemoryResults, Results
 from ..io.picture import grey
 from ..io.samples import Samples
 from ..options.definitions import input_names, is_word, names_affecting
@@ -55,6 +55,13 @@ from .setup import arch_of_fits, settings_on
 from .spec import Spec, describe, with_order
 
 Followed = Signals | OrientationFunctions | Samples
+PLACES = ("seeds", "seed_sphere")  # options that name places anywhere, for which no region is made
+# options on which tables depend, but not what is read of the inputs
+LATE = frozenset((
+    "max_angle", "step_size", "stop_threshold", "fa_threshold", "cutoff", "power", "samples", "trials", "pmf_threshold",
+    "relative_peak_threshold", "min_separation_angle", "max_directions", "backtrack", "crop_at_gmwmi",
+    "a region of seeds",
+))
 Describe = Callable[[], Spec]
 
 
@@ -136,7 +143,8 @@ class Plan:
 
 
 def make_plan(
-    series: Series, parameters: Parameters, log: Log, precompile: Callable[[Describe], object] = lambda _: None
+    series: Series, parameters: Parameters, log: Log, precompile: Callable[[Describe], object] = lambda _: None,
+    memory: MemoryResults | None = None,
 ) -> Plan:
     """Read the inputs and prepare tables and seeds, or read the tables from the cache.
 
@@ -147,20 +155,27 @@ def make_plan(
     parameters : all options.
     log : receives the stages ``load``, ``fit`` and ``prepare``, notes and warnings.
     precompile : called when the headers are open, with a function that describes the run.
+    memory : what earlier runs of this process have made; then the cache on disk is not used.
     """
     sources = inputs_of_tables(parameters)
     later = {name: source for name, source in parameters.inputs().items() if name not in sources}
     folder, shared = parameters.cache_dir, parameters.shared_cache
-    cache = Cache(folder, log.watcher.note, shared) if folder is not None else None
+    cache: Results | None = memory
+    if memory is None and folder is not None:
+        cache = Cache(folder, log.watcher.note, shared)
     cached = cache is not None and not are_followed(parameters)  # tables that are kept have not what was followed
     log.begin("load")
 
-    hashes, hashes_of_later = hashing({**series, **sources}), hashing(later)
+    known_files = {} if memory is None else memory.hashes
+    hashes, hashes_of_later = (hashing(files, known_files) for files in ({**series, **sources}, later))
     # the maker of the tables checks their inputs
     known = {str(source) for source in (*series.values(), *sources.values())}
     log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
     notes, warnings = len(log.notes), len(log.warnings)  # what does not follow from the tables
     causes = {**hashes(), **_causes(parameters)} if cache else {}
+    if memory is not None:  # whose tables serve seeds at any place
+        causes = {name: cause for name, cause in causes.items() if name not in PLACES}
+        causes["a region of seeds"] = all(getattr(parameters, name) is None for name in PLACES)
     followed, kept = None, cache.load("tables", causes, _unpacked) if cache and cached else None
     if kept is not None:
         tables, *messages = kept
@@ -170,16 +185,23 @@ def make_plan(
     else:
         headers = open_headers(series, parameters, log)
         precompile(partial(describe, parameters, headers))
-        inputs = read(headers, series, parameters, log)
+        inputs = read(headers, series, parameters, log) if memory is None else memory.once(
+            {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE},
+            lambda: read(headers, series, parameters, log),
+        )
         settings = settings_on(inputs.space, parameters)
         log.tell([], doubts_of_places({**series, **sources}))
         known_hashes = hashes() if cache else {}
-        tables, seeds, followed = _prepare(inputs, parameters, settings.step_mm, known_hashes, cache, log)
+        tables, seeds, followed = _prepare(
+            inputs, parameters, settings.step_mm, known_hashes, cache, log, anywhere=memory is not None
+        )
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
             messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
             cache.store("tables", causes, arrays, values | messages)
+    if memory is not None:
+        seeds.reach()  # which raises an error if places of seeds lie outside the image
     return Plan(tables, seeds, followed, settings, {**hashes(), **hashes_of_later()})
 
 
@@ -189,9 +211,13 @@ def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[s
 
 
 def _prepare(
-    inputs: Inputs, parameters: Parameters, step_mm: float, hashes: Mapping[str, str], cache: Cache | None, log: Log
+    inputs: Inputs, parameters: Parameters, step_mm: float, hashes: Mapping[str, str], cache: Results | None, log: Log,
+    *, anywhere: bool,
 ) -> tuple[Tables, Seeds, Fods | None]:
-    """Fit what method, stopping rule and seeds need; return tables, seeds and the FODs that are followed."""
+    """Fit what method, stopping rule and seeds need; return tables, seeds and the FODs that are followed.
+
+    With ``anywhere``, the tables serve seeds at any place.
+    """
     if inputs.dwi is not None:
         parameters = with_order(parameters, inputs.dwi.gtab, log.note, str(inputs.dwi.path))
     known = {name: hashes.get(name) for name in ("dwi", "bvals", "bvecs", "mask")}
@@ -239,12 +265,23 @@ def _prepare(
             log.warn(doubt)
     followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
     seeds.follow(followed)
-    data = GetterInputs(follows, stop, seeds.reach(), parameters.sphere, step_mm, sides)
+    reach = _points_of_all(follows) if anywhere else seeds.reach()
+    data = GetterInputs(follows, stop, reach, parameters.sphere, step_mm, sides)
     prepared = _tables_of(data, inputs, parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
     wanted = parameters.report is not None or cache is not None
     background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None
     return Tables(prepared, inputs.space, region, inputs.frames, chosen, background), seeds, followed
+
+
+def _points_of_all(follows: Followed) -> npt.NDArray[np.float64]:
+    """Return a point in each voxel with values, (m, 3) voxel coordinates."""
+    if isinstance(follows, Samples):
+        inside = follows.mask
+    else:
+        values = follows.data if isinstance(follows, Signals) else follows.values
+        inside = values.any(axis=-1)
+    return np.argwhere(inside).astype(np.float64) + 0.25  # between the voxel and the next ones
 
 
 def background_of(dwi: nifti.Dwi) -> npt.NDArray[np.uint8] | None:

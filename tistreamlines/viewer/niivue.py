@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html import escape
 from importlib.util import find_spec
 from pathlib import Path
@@ -75,7 +75,12 @@ def page_of(scene: Scene) -> bytes:
         # no text within a script may look like its end
         "niivue": module_text().replace("</script", r"<\/script"),
     }
-    page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+    return filled(Path(__file__).with_name("page.html"), parts)
+
+
+def filled(template: Path, parts: Mapping[str, str]) -> bytes:
+    """Return a page, UTF-8: a file with its parts, whose names stand between @@."""
+    page = template.read_text(encoding="utf-8")
     pieces = page.split("@@")  # text and names of parts in turn
     text = "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))
     return text.encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8 are lone surrogates

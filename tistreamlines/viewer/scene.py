@@ -149,7 +149,7 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
     counts, drawn = density.counts(), sample.batch()
     passed = counts[counts > 0]
     return Scene(
-        title, _tck(drawn, space), _nifti(counts, space), None if opened is None else _nifti(opened[2], space),
+        title, _tck(drawn, space), nifti_of(counts, space), None if opened is None else nifti_of(opened[2], space),
         "" if opened is None else opened[0], len(drawn), sample.total, sample.every,
         float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0,
     )
@@ -177,7 +177,8 @@ def _tck(batch: Batch, space: Space) -> bytes:
         return sink.finish().read_bytes()
 
 
-def _nifti(values: Array, space: Space) -> bytes:
+def nifti_of(values: Array, space: Space) -> bytes:
+    """Return a map as a compressed NIfTI file."""
     import nibabel as nib
 
     # viewers show counts beyond float32's 24 bits as well as any, and know no integers of 64

@@ -1,0 +1,120 @@
+"""The page of ``tistreamlines view --live`` in a browser: clicks, drags, sliders, regions, undo, sizes and colours."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("ipyniivue", reason="needs ipyniivue")
+pytest.importorskip("websockets", reason="needs websockets")
+from browser import CHROMIUM, Page
+
+pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
+
+
+@pytest.fixture(scope="module")
+def address(head) -> Iterator[str]:
+    words = ["view", "--live", *head.series, "--mask", head.mask, "--dg", "prob", "--arch", "cpu", "--min-length", "0"]
+    command = [sys.executable, "-m", "tistreamlines", *words, "--no-browser", "--stay", "-q"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        yield server.stdout.readline().strip()
+        server.terminate()
+
+
+@pytest.fixture(scope="module")
+def page(address, tmp_path_factory) -> Iterator[Page]:
+    with Page(tmp_path_factory.mktemp("profile")) as page:
+        page.open(address)
+        page.until("document.body?.dataset.answered")
+        yield page
+        assert page.problems == []
+
+
+def text(page: Page, name: str) -> str:
+    return page.value(f"document.getElementById({name!r}).textContent")
+
+
+def after(page: Page, act) -> str:
+    """Do something, wait for the next picture, and return the command."""
+    count = page.value("liveTimes.length")
+    act()
+    page.until(f"liveTimes.length > {count} && document.body.dataset.idle === 'true'")
+    return text(page, "command")
+
+
+def slide(page: Page, name: str, value: object) -> None:
+    """Move a slider, or choose."""
+    page.value(
+        f"(() => {{ const input = document.getElementById('controls').elements[{name!r}]; input.value = {value!r};"
+        "input.dispatchEvent(new Event('input', {bubbles: true}));"
+        "input.dispatchEvent(new Event('change', {bubbles: true})); })()"
+    )
+
+
+def scene(page: Page) -> tuple[float, float, float, float]:
+    box = "document.getElementById('scene').getBoundingClientRect()"
+    return tuple(page.value(f"(() => {{ const r = {box}; return [r.x, r.y, r.width, r.height]; }})()"))
+
+
+def seeds(command: str) -> list[float]:
+    return [float(x) for x in command.split("--seed-sphere ")[1].split()[0].split(",")]
+
+
+def test_a_click_places_seeds_and_a_drag_moves_them(page):
+    x, y, width, height = scene(page)
+    first = after(page, lambda: page.press(x + 0.2 * width, y + 0.25 * height))
+    second = after(page, lambda: page.press(x + 0.25 * width, y + 0.3 * height))
+    assert seeds(first) != seeds(second)
+    end = (x + 0.28 * width, y + 0.3 * height)
+    dragged = after(page, lambda: page.press(x + 0.2 * width, y + 0.3 * height, to=end))
+    assert seeds(dragged) not in (seeds(first), seeds(second))
+    assert " streamlines of 1,000 seeds" in text(page, "counts")
+
+
+def test_sliders_and_choices_track_anew(page):
+    assert "--max-angle 12" in after(page, lambda: slide(page, "max_angle", 12))
+    assert "--nseeds 100" in after(page, lambda: slide(page, "nseeds", 2))
+    assert seeds(after(page, lambda: slide(page, "radius", 8)))[3] == 8
+    assert "--dg det" in after(page, lambda: slide(page, "dg", "det"))
+    assert "--dg prob" in after(page, lambda: slide(page, "dg", "prob"))
+
+
+def test_regions_come_by_keys_and_go(page):
+    x, y, width, height = scene(page)
+    included = after(page, lambda: page.press(x + 0.22 * width, y + 0.28 * height, modifiers=8))
+    assert included.count("--include ") == 1
+    excluded = after(page, lambda: page.press(x + 0.15 * width, y + 0.2 * height, modifiers=1))
+    assert (excluded.count("--include "), excluded.count("--exclude ")) == (1, 1)
+    gone = after(page, lambda: page.value("document.querySelector('#spheres button').click()"))
+    assert (gone.count("--include "), gone.count("--exclude ")) == (0, 1)
+    back = after(page, lambda: page.value("document.getElementById('undo').click()"))
+    assert (back.count("--include "), back.count("--exclude ")) == (1, 1)
+
+
+def test_a_link_has_the_state(page, address, tmp_path):
+    link, command = page.value("location.href"), text(page, "command")
+    with Page(tmp_path / "profile") as other:
+        other.open(link)
+        other.until("document.body?.dataset.answered")
+        assert text(other, "command") == command
+        assert other.problems == []
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1200, 400])
+def test_sizes_and_colours(page, tmp_path, width, scheme):
+    page.resize(width, 800)
+    page.dark(scheme)
+    assert page.value("document.documentElement.scrollWidth") <= width
+    page.picture(tmp_path / "page.png")
+    kept = Path(tmp_path.parent / f"{width}-{scheme}.png")
+    shutil.copy(tmp_path / "page.png", kept)
+    assert kept.stat().st_size > 10_000
+    page.resize(1200, 800)
+

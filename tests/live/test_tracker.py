@@ -1,0 +1,92 @@
+"""Runs on data that stay in memory: their streamlines are those of ``track``, whatever was tracked before."""
+
+from __future__ import annotations
+
+import shutil
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.run import plan
+
+pytestmark = pytest.mark.filterwarnings("ignore:no streamline was accepted")
+CENTRES = ("4,-6,2,9", "-14,0,8,7", "0,20,-10,12", "60,60,60,5")  # the last ones are off the fibres, and at the edge
+
+
+@pytest.fixture(scope="module")
+def options(head):
+    return {"mask": head.mask, "arch": "cpu", "min_length": 0, "nseeds": 60}
+
+
+def same(result, other) -> bool:
+    first, second = (ts.Batch.concatenate(list(each.batches)) for each in (result, other))
+    names = ("points", "offsets", "seeds", "seed_number", "direction_number", "stop_reasons")
+    return all(getattr(first, name).tobytes() == getattr(second, name).tobytes() for name in names)
+
+
+@pytest.mark.parametrize("dg", ["prob", "det", "boot"])
+def test_streamlines_are_those_of_track(head, options, dg):
+    live = ts.Live(*head.series, dg=dg, **options)
+    counts = []
+    for centre in CENTRES:
+        result = live.track(seed_sphere=centre)
+        assert same(result, ts.track(*head.series, dg=dg, seed_sphere=centre, **options))
+        counts.append(result.n_streamlines)
+    assert min(counts[:2]) > 20
+    changed = {"max_angle": 15.0, "step_size": 1.5, "include": [[0, 0, 0, 30]], "exclude": [[30, 0, 0, 20]]}
+    result = live.track(seed_sphere=CENTRES[0], **changed)
+    assert same(result, ts.track(*head.series, dg=dg, seed_sphere=CENTRES[0], **options | changed))
+    assert sum(result.dropped.values()) > 0
+
+
+def test_the_series_is_fitted_once(head, options, monkeypatch):
+    live, reads = ts.Live(*head.series, dg="prob", **options), []
+    read = plan.read
+    monkeypatch.setattr(plan, "read", lambda *arguments: reads.append(1) or read(*arguments))
+    for centre in CENTRES[:3]:
+        live.track(seed_sphere=centre, max_angle=25)
+    live.track(seeds=np.array([[4.0, -6, 2]]), max_angle=25)
+    live.track(seed_sphere=CENTRES[0], fa_threshold=0.3)
+    live.track(seed_sphere=CENTRES[0], max_angle=40)
+    assert len(reads) == 1, "tables are made anew of what was read"
+
+
+def test_a_file_that_changes_is_read_again(head, options, tmp_path):
+    mask = tmp_path / "mask.nii.gz"
+    shutil.copy(head.mask, mask)
+    live = ts.Live(*head.series, dg="det", **options | {"mask": mask})
+    before = live.track(seed_sphere=CENTRES[0])
+    image = nib.load(mask)
+    values = np.asarray(image.dataobj).copy()
+    values[: values.shape[0] // 2] = 0
+    nib.save(nib.Nifti1Image(values, image.affine), mask)
+    assert not same(live.track(seed_sphere=CENTRES[0]), before)
+
+
+def test_places_of_seeds_take_the_place_of_others(head, options):
+    live = ts.Live(*head.series, dg="det", seed_mask=head.mask, **options)
+    assert same(live.track(seed_sphere=CENTRES[0]), ts.track(*head.series, dg="det", seed_sphere=CENTRES[0], **options))
+    assert same(live.track(), ts.track(*head.series, dg="det", seed_mask=head.mask, **options))
+    assert live.options(nseeds=None, dg="prob") == {
+        "dg": "prob", "seed_mask": head.mask, **{name: value for name, value in options.items() if name != "nseeds"},
+    }
+
+
+def test_the_command_has_all_digits(head, options):
+    live = ts.Live(*head.series, dg="det", **options)
+    result = live.track(seed_sphere="1.23456789,2,3,9.87654321", max_angle=31.4159265358979, step_size=0.123456789)
+    words = live.command(result, "a b.trx")
+    for text in ("1.23456789,2,3,9.87654321", "31.4159265358979", "0.123456789", "'a b.trx'"):
+        assert text in words
+
+
+def test_errors_leave_it_as_it_was(head, options, tmp_path):
+    live = ts.Live(*head.series, dg="det", **options)
+    with pytest.raises(ts.ParameterError, match="lies outside the image"):
+        live.track(seed_sphere="900,900,900,1")
+    with pytest.raises(ts.ParameterError, match="a live run writes nothing"):
+        live.track(seed_sphere=CENTRES[0], density=tmp_path / "d.nii.gz")
+    assert not [*tmp_path.iterdir()]
+    assert same(live.track(seed_sphere=CENTRES[0]), ts.track(*head.series, dg="det", seed_sphere=CENTRES[0], **options))

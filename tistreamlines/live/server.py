@@ -1,0 +1,258 @@
+"""Live tracking for pages and other programs of this computer: a page, and a WebSocket that answers requests.
+
+A request is JSON. An answer is binary: the length of its head in bytes, uint32; the head, JSON, filled up with spaces
+to a multiple of four; the places of streamlines among the points, (n + 1,) uint32; and the points, (m, 3) float32,
+RASmm. All numbers are little-endian. An error is JSON. Of the requests of a client that wait, only the last one is
+answered. docs/live.md describes the protocol for other programs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from http import HTTPStatus
+from pathlib import Path
+from secrets import token_urlsafe
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from ..aliases import Json
+from ..errors import ParameterError, TrackingError
+from ..io.writer import SINKS
+from ..run.result import TrackResult
+from ..space.batch import Batch
+from .tracker import Live
+
+try:
+    from websockets.asyncio.server import Server, ServerConnection, serve
+    from websockets.datastructures import Headers
+    from websockets.exceptions import ConnectionClosed
+    from websockets.http11 import Request, Response
+except ImportError as error:
+    raise ImportError("live tracking needs websockets: pip install 'tistreamlines[view]'") from error
+
+# options of a request: numbers and words, none of which names a file
+PER_REQUEST = (
+    "seed_sphere", "nseeds", "seed_seed", "rng_seed", "dg", "max_angle", "step_size", "cutoff", "power", "samples",
+    "pmf_threshold", "min_length", "max_length", "stopping", "stop_threshold", "fa_threshold", "one_way", "backtrack",
+    "crop_at_gmwmi", "include", "exclude", "include_ordered",
+)
+LEFT_OUT = ("act", "pft", "backtrack", "crop_at_gmwmi")  # options of all requests that null takes away
+SPHERES = ("seed_sphere", "include", "exclude", "include_ordered")
+MOST_SEEDS, MOST_SPHERES, MOST_BYTES = 100_000, 50, 1 << 16  # of a request
+MOST_WAITING = 4  # requests of a client
+GRACE = 3.0  # seconds in which a page can come back, when it is loaded again
+PLACE = "track"  # of the WebSocket, behind the path of the page
+
+
+class LiveServer:
+    """Serves a page and its streamlines to this computer, on a free port, and nothing else.
+
+    Parameters
+    ----------
+    live : Live
+        Tracks.
+    page : bytes
+        HTML in UTF-8.
+    keep : bool
+        Go on when the last page is closed.
+    port : int
+        Where; 0 for a free one.
+
+    Attributes
+    ----------
+    address : str
+        Where the page is, once it is served; it contains a random token, and any other path is not found.
+    """
+
+    def __init__(self, live: Live, page: bytes, *, keep: bool = False, port: int = 0) -> None:
+        self._live, self._page, self._keep, self._port = live, page, keep, port
+        self._path = f"/{token_urlsafe(16)}/"
+        self._clients, self._left = 0, asyncio.Event()
+        self._pool = ThreadPoolExecutor(1, "live")  # one request after the other
+        self.address = ""
+
+    async def run(self, ready: Callable[[str], object]) -> None:
+        """Serve until the last page is closed, or until this is cancelled; ``ready`` receives the address."""
+        async with serve(
+            self._answer, "127.0.0.1", self._port, process_request=self._respond, max_size=MOST_BYTES, max_queue=4,
+            compression=None, server_header=None, open_timeout=10, ping_interval=20, ping_timeout=60,
+        ) as server:
+            self._port = _port_of(server)
+            self.address = f"http://127.0.0.1:{self._port}{self._path}"
+            ready(self.address)
+            try:
+                await self._last_page()
+            finally:
+                self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def _last_page(self) -> None:
+        """Wait until the last page is closed, and none comes back."""
+        while True:
+            await self._left.wait()
+            self._left.clear()
+            await asyncio.sleep(GRACE)
+            if not self._clients and not self._keep:
+                return
+
+    def _respond(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Answer a request for a page; return None to one that opens a WebSocket."""
+        hosts = {f"{name}:{self._port}" for name in ("127.0.0.1", "localhost")}
+        origin = request.headers.get("Origin")
+        if request.headers.get("Host") not in hosts:
+            return _plain(HTTPStatus.FORBIDDEN)
+        if request.path == self._path + PLACE:
+            if origin is not None and origin not in {f"http://{host}" for host in hosts}:
+                return _plain(HTTPStatus.FORBIDDEN)
+            return None
+        if request.path != self._path:
+            return _plain(HTTPStatus.NOT_FOUND)
+        if getattr(request, "method", "GET") != "GET":  # earlier versions refuse others
+            return _plain(HTTPStatus.METHOD_NOT_ALLOWED)
+        kind = {"Content-Type": "text/html; charset=utf-8", "Referrer-Policy": "no-referrer"}
+        return _plain(HTTPStatus.OK, self._page, kind)
+
+    async def _answer(self, connection: ServerConnection) -> None:
+        """Answer the requests of a client until it leaves."""
+        self._clients += 1
+        waiting, there = list[Json](), asyncio.Event()
+        answering = asyncio.create_task(self._answer_each(connection, waiting, there))
+        try:
+            async for message in connection:
+                try:
+                    request = parsed(message)
+                except ParameterError as error:
+                    await connection.send(json.dumps({"id": None, "error": str(error)}))
+                    continue
+                # the last one overtakes others, but none that makes a file
+                waiting[:] = [*(earlier for earlier in waiting if "save" in earlier), request][-MOST_WAITING:]
+                there.set()
+        finally:
+            answering.cancel()
+            with suppress(asyncio.CancelledError, ConnectionClosed):
+                await answering
+            self._clients -= 1
+            if not self._clients:
+                self._left.set()
+
+    async def _answer_each(self, connection: ServerConnection, waiting: list[Json], there: asyncio.Event) -> None:
+        """Answer the requests that wait, one after the other."""
+        while await there.wait():
+            there.clear()
+            while waiting:
+                request = waiting.pop(0)
+                answer = await asyncio.get_running_loop().run_in_executor(self._pool, self._answer_to, request)
+                await connection.send(answer)
+
+    def _answer_to(self, request: Json) -> str | bytes:
+        """Return the answer to a request, or what is wrong with it."""
+        number = request.get("id")
+        try:
+            result = self._live.track(**options_of(request.get("options", {})))
+            if "save" in request:
+                return file_of(result, request["save"], number)
+            return answer_of(result, self._live.command(result, "streamlines.trx"), number)
+        except TrackingError as error:
+            return json.dumps({"id": number, "error": str(error)})
+
+
+def parsed(message: str | bytes) -> Json:
+    """Return a request; raise ParameterError if it is none."""
+    try:
+        request = json.loads(message)
+    except (ValueError, RecursionError):
+        raise ParameterError("a request is an object in JSON") from None
+    if not isinstance(request, dict) or not request.keys() <= {"id", "options", "save"}:
+        raise ParameterError("a request is an object in JSON with id, options and perhaps save")
+    number = request.get("id")
+    if not (number is None or isinstance(number, int | str)) or len(str(number)) > 40:
+        raise ParameterError("the id of a request is a number or a short text")
+    return request
+
+
+def options_of(named: object) -> dict[str, Any]:
+    """Return the options of a request for :class:`Live`; raise ParameterError if one is not for requests."""
+    if not isinstance(named, dict):
+        raise ParameterError("options of a request are an object in JSON")
+    chosen: dict[str, Any] = {}
+    for name, value in named.items():
+        if name not in (*PER_REQUEST, *LEFT_OUT) or (value is not None and name not in PER_REQUEST):
+            raise ParameterError(f"{str(name)[:40]!r} is no option of a request: it has {', '.join(PER_REQUEST)}")
+        chosen[name] = _spheres(name, value) if name in SPHERES and value is not None else _plain_value(name, value)
+    if (nseeds := chosen.get("nseeds", 0)) is not None and not (isinstance(nseeds, int) and nseeds <= MOST_SEEDS):
+        raise ParameterError(f"nseeds of a request is a whole number of at most {MOST_SEEDS:,}")
+    return chosen
+
+
+def _plain_value(name: str, value: object) -> object:
+    """Return a number, a word or a flag."""
+    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 40):
+        return value
+    raise ParameterError(f"{name} of a request is a number or a word")
+
+
+def _spheres(name: str, value: object) -> list[str] | str:
+    """Return spheres as the command line has them; no text, which might name a file."""
+    rows = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
+    if len(rows) > MOST_SPHERES:
+        raise ParameterError(f"{name} of a request has at most {MOST_SPHERES} spheres")
+    texts = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 4 or not all(type(number) in (int, float) for number in row):
+            raise ParameterError(f"{name} of a request has spheres: lists of x, y, z and a radius in mm")
+        texts.append(",".join(f"{number:.10g}" for number in row))
+    return texts
+
+
+def answer_of(result: TrackResult, command: str, number: object) -> bytes:
+    """Return the binary answer to a request."""
+    batch = Batch.concatenate(list(result.batches))
+    head = {
+        "id": number, "command": command, "streamlines": result.n_streamlines, "seeds": result.seeds,
+        "points": result.points, "mean_mm": _number(result.mean_mm), "median_mm": _number(result.median_mm),
+        "dropped": _above_0(result.dropped), "stop_reasons": _above_0(result.stop_reasons),
+        "seconds": round(result.seconds["total"], 4), "warnings": list(result.warnings),
+        "options": {name: getattr(result.parameters, name, None) for name in PER_REQUEST},
+    }
+    offsets, points = np.asarray(batch.offsets, "<u4"), np.ascontiguousarray(batch.points, "<f4")
+    return _framed(head) + offsets.tobytes() + points.tobytes()
+
+
+def file_of(result: TrackResult, kind: object, number: object) -> bytes:
+    """Return the answer that has the tractogram which the command writes."""
+    if not isinstance(kind, str) or f".{kind}" not in SINKS:
+        raise ParameterError(f"save of a request is {', '.join(suffix[1:] for suffix in SINKS)}")
+    with TemporaryDirectory(prefix="tistreamlines-") as folder:
+        result.save(path := Path(folder) / f"streamlines.{kind}")
+        return _framed({"id": number, "file": path.name}) + path.read_bytes()
+
+
+def _framed(head: Mapping[str, object]) -> bytes:
+    content = json.dumps(head, default=str).encode()
+    content += b" " * (-len(content) % 4)
+    return struct.pack("<I", len(content)) + content
+
+
+def _number(value: float) -> float | None:
+    """Return a number that JSON has."""
+    return round(float(value), 3) if np.isfinite(value) else None
+
+
+def _above_0(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: int(count) for name, count in counts.items() if count}
+
+
+def _plain(status: HTTPStatus, body: bytes = b"", headers: Mapping[str, str] | None = None) -> Response:
+    """Return a response that is not kept by caches."""
+    usual = {"Content-Length": str(len(body)), "Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+    return Response(status, status.phrase, Headers(usual | dict(headers or {}) | {"Connection": "close"}), body)
+
+
+def _port_of(server: Server) -> int:
+    return next(iter(server.sockets)).getsockname()[1]

@@ -1,0 +1,151 @@
+"""Tracking again and again on the same data: what is made of the inputs stays in memory."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import ExitStack
+from functools import cached_property
+from os import PathLike
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ..errors import ParameterError
+from ..io.cache import MemoryResults
+from ..option import ImageLike, PointsLike, flag
+from ..options.definitions import saying
+from ..options.option_groups import BESIDE_A_MASK, PLACE
+from ..options.parameters import Parameters
+from ..run.api import COMMON, start_run
+from ..run.inputs import open_headers
+from ..run.log import Log, Watcher
+from ..run.pipeline import carry_out
+from ..run.result import TrackResult
+from ..run.series import locate, series_of
+from ..space.batch import Space
+
+PLACES = (*saying(PLACE), *BESIDE_A_MASK)  # options that say where seeds are placed
+
+
+class Live:
+    """Tracks again and again on the same data, each time with other options.
+
+    The series is read and fitted once. A run of a thousand seeds then takes as long as its streamlines grow. Its
+    streamlines are those of :func:`tistreamlines.track` with the same options, to the last bit. Any thread may use it;
+    one run follows the other.
+
+    Parameters
+    ----------
+    dwi, bvals, bvecs : as for :func:`tistreamlines.track`
+        The diffusion series and its gradients.
+    watcher : Watcher, optional
+        Receives the stages, notes, warnings and progress of all runs.
+    **options
+        Those of :func:`tistreamlines.track` that all runs have in common.
+
+    Attributes
+    ----------
+    background : (x, y, z) uint8 or None
+        The mean b0 for pictures, after the first run, if there is a series.
+
+    Examples
+    --------
+    Peaks along x in voxels of 2 mm, and two places from which they are followed:
+
+    >>> import numpy as np
+    >>> import tistreamlines as ts
+    >>> peaks = np.zeros((20, 5, 5, 3))
+    >>> peaks[..., 0] = 1
+    >>> live = ts.Live(
+    ...     peaks=peaks, stop_map=np.ones((20, 5, 5)), affine=np.diag([2, 2, 2, 1]), dg="det", arch="cpu",
+    ... )
+    >>> len(live.track(seed_sphere="20,4,4,1", nseeds=50)), len(live.track(seed_sphere="30,4,4,1", nseeds=20))
+    (50, 20)
+    """
+
+    def __init__(
+        self, dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
+        watcher: Watcher | None = None, **options: Any,
+    ) -> None:
+        self._series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
+        self._options, self._watcher = options, watcher or Watcher()
+        self._memory, self._running = MemoryResults(), threading.Lock()
+        self.background: npt.NDArray[np.uint8] | None = None
+
+    @cached_property
+    def space(self) -> Space:
+        """The grid of the image that is tracked."""
+        series, _ = series_of(self._series, self._options.get("gtab"))
+        given = {name: value for name, value in self._options.items() if name not in COMMON}
+        series, chosen = locate(series, Parameters.given(given), self._options.get("affine"))
+        headers = open_headers(series, chosen, Log())
+        image = headers.followed.image if headers.dwi is None else headers.dwi.image
+        x, y, z, *_ = image.shape
+        return Space(np.asarray(image.affine, np.float64), (x, y, z))
+
+    def options(self, **changes: Any) -> dict[str, Any]:
+        """Return the options of a run.
+
+        Parameters
+        ----------
+        **changes
+            Options of this run alone; None takes one of all runs away. A place of seeds takes the place of others.
+
+        Returns
+        -------
+        dict
+            Those of all runs with the changes.
+        """
+        common = dict(self._options)
+        if any(changes.get(name) is not None for name in PLACES):
+            counts = ("nseeds",) if changes.get("seeds") is not None else ()  # points are as many as there are
+            common = {name: value for name, value in common.items() if name not in (*PLACES, *counts)}
+        return {name: value for name, value in (common | changes).items() if value is not None}
+
+    def track(self, **changes: Any) -> TrackResult:
+        """Track streamlines, and keep them in memory.
+
+        Parameters
+        ----------
+        **changes
+            Options of this run alone, see :meth:`options`.
+
+        Returns
+        -------
+        TrackResult
+            As :func:`tistreamlines.track` returns it.
+
+        Raises
+        ------
+        ParameterError, InputError, DeviceError
+            As :func:`tistreamlines.track` raises them; also if an option names a file to write.
+        """
+        chosen = self.options(**changes)
+        with self._running, ExitStack() as held:
+            run, _ = start_run(
+                self._series, None, chosen, self._watcher, held, keeps=True, memory=self._memory  # type: ignore[arg-type]
+            )
+            for name in run.receiver.products.paths:
+                raise ParameterError(f"{flag(name)} is written by track; a live run writes nothing")
+            self.background = run.plan.tables.background
+            return carry_out(run, None, keeps=True)
+
+    def command(self, result: TrackResult, output: str | PathLike[str]) -> str:
+        """Return the command that writes the streamlines of a result to a file, with the same bits.
+
+        Parameters
+        ----------
+        result : TrackResult
+            Of :meth:`track`.
+        output : str or Path
+            The tractogram that the command writes.
+
+        Returns
+        -------
+        str
+            A line for a shell. It names arrays and images in memory as such, since they have no file.
+        """
+        from ..report.content import command
+
+        return command(result.record, str(output))
