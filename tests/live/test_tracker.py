@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tistreamlines as ts
+from tistreamlines.live.tracker import Silent
 from tistreamlines.run import plan
 
 pytestmark = pytest.mark.filterwarnings("ignore:no streamline was accepted")
@@ -74,6 +75,27 @@ def test_places_of_seeds_take_the_place_of_others(head, options):
     }
 
 
+@pytest.mark.parametrize("more", [{"seeds_per_voxel": 2}, {"seed_dynamic": "tracked", "seed_round": 20}])
+def test_options_of_other_places_are_left_out(head, options, more):
+    common = {name: value for name, value in options.items() if name != "nseeds"} | {"dg": "prob", "sh_order": 4}
+    live = ts.Live(*head.series, **common, **more)
+    result = live.track(seed_sphere=CENTRES[0], nseeds=20)
+    assert same(result, ts.track(*head.series, seed_sphere=CENTRES[0], nseeds=20, **common))
+
+
+def test_what_was_said_of_the_inputs_is_said_again(head, options, tmp_path):
+    bvecs = np.loadtxt(head.series[2]) * [[-1], [1], [1]]
+    np.savetxt(tmp_path / "turned.bvec", bvecs)
+    series, silent = (*head.series[:2], tmp_path / "turned.bvec"), Silent()
+    live = ts.Live(*series, dg="det", watcher=silent, **options)
+    live.track(seed_sphere=CENTRES[0])
+    for chosen in ({"max_angle": 25}, {"max_angle": 25, "seed_sphere": CENTRES[1]}):
+        chosen = {"seed_sphere": CENTRES[0]} | chosen
+        result, other = live.track(**chosen), ts.track(*series, dg="det", watcher=silent, **options | chosen)
+        assert set(result.notes) | set(result.warnings) == set(other.notes) | set(other.warnings)
+        assert result.notes or result.warnings
+
+
 def test_the_command_has_all_digits(head, options):
     live = ts.Live(*head.series, dg="det", **options)
     result = live.track(seed_sphere="1.23456789,2,3,9.87654321", max_angle=31.4159265358979, step_size=0.123456789)
@@ -86,7 +108,8 @@ def test_errors_leave_it_as_it_was(head, options, tmp_path):
     live = ts.Live(*head.series, dg="det", **options)
     with pytest.raises(ts.ParameterError, match="lies outside the image"):
         live.track(seed_sphere="900,900,900,1")
-    with pytest.raises(ts.ParameterError, match="a live run writes nothing"):
-        live.track(seed_sphere=CENTRES[0], density=tmp_path / "d.nii.gz")
+    for files in ({"density": tmp_path / "d.nii.gz"}, {"report": tmp_path / "r.html"}, {"bids_out": tmp_path / "b"}):
+        with pytest.raises(ts.ParameterError, match="Live write nothing"):
+            live.track(seed_sphere=CENTRES[0], **files)
     assert not [*tmp_path.iterdir()]
     assert same(live.track(seed_sphere=CENTRES[0]), ts.track(*head.series, dg="det", seed_sphere=CENTRES[0], **options))

@@ -1,2 +1,2 @@
-"""`track`, `batch`, `join`, `regrow`, `map`, `sift`, `fod`, `fixels`, `5tt`, `view`, `demo`, `devices`, `verify` and
-`benchmark`."""
+"""`track`, `batch`, `join`, `regrow`, `map`, `sift`, `fod`, `fixels`, `5tt`, `view`, `view --live`, `demo`, `devices`,
+`verify` and `benchmark`."""

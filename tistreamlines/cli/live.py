@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import suppress
 
 import click
@@ -44,7 +45,7 @@ def live(
 
     from ..live.page import page_of
     from ..live.server import LiveServer
-    from ..live.tracker import Live
+    from ..live.tracker import Live, Silent
 
     if len(series) != 1:
         check_series(series)
@@ -52,10 +53,12 @@ def live(
         tracker = Live(*series, watcher=display, **options_of(context))
         page = page_of(tracker, image)
 
+    tracker.watcher = Silent()  # the page shows what later runs say
+
     def tell(address: str) -> None:
-        opened = not no_browser and webbrowser.open(address)
-        if not (opened and quiet):
-            click.echo(f"{address}" + ("" if quiet else "  (Ctrl-C ends it)"))
+        click.echo(f"{address}" + ("" if quiet else "  (Ctrl-C ends it)"))
+        if not no_browser:  # one without a window does not return until it is left
+            threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     with suppress(KeyboardInterrupt):
         asyncio.run(LiveServer(tracker, page, keep=stay, port=port).run(tell))

@@ -38,7 +38,7 @@ SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 IDLE = ("cli", "benchmarks", "phantom")  # folders that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
-MOST_RESULTS = 12  # that memory holds
+MOST_BYTES = 6 << 30  # of results that memory holds
 
 
 class Results(Protocol):
@@ -54,7 +54,7 @@ class Results(Protocol):
 
 
 class MemoryResults:
-    """Results in memory, for runs that one process makes again and again; the last ones that were used are kept.
+    """Results in memory, for runs that one process makes again and again; those that were used last are kept.
 
     Attributes
     ----------
@@ -87,7 +87,11 @@ class MemoryResults:
     ) -> None:
         """Keep arrays, and values that JSON can represent."""
         self._results[json.dumps([kind, causes], sort_keys=True)] = dict(arrays), json.dumps(values)
-        for key in [*self._results][:-MOST_RESULTS]:
+        sizes = {key: sum(array.nbytes for array in each.values()) for key, (each, _) in self._results.items()}
+        for key in [*sizes][:-1]:
+            if sum(sizes.values()) <= MOST_BYTES:
+                break
+            sizes.pop(key)
             del self._results[key]
 
 

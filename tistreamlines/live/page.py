@@ -51,7 +51,7 @@ def page_of(live: Live, image: ImageLike | None = None) -> bytes:
         "help": {name: options()[name].help for name in (*SLIDERS, "dg", "nseeds")},
     }
     parts = {
-        "title": escape(name), "facts": json.dumps(facts),
+        "title": escape(name), "facts": json.dumps(facts).replace("<", r"\u003c"),
         "image": b64encode(nifti_of(np.asarray(picture), space)).decode(),
         "niivue": module.replace("</script", r"<\/script"),
     }

@@ -46,7 +46,7 @@ PER_REQUEST = (
 LEFT_OUT = ("act", "pft", "backtrack", "crop_at_gmwmi")  # options of all requests that null takes away
 SPHERES = ("seed_sphere", "include", "exclude", "include_ordered")
 MOST_SEEDS, MOST_SPHERES, MOST_BYTES = 100_000, 50, 1 << 16  # of a request
-MOST_WAITING = 4  # requests of a client
+MOST_WAITING, NSEEDS = 4, 1000  # requests of a client; seeds of one that does not say how many
 GRACE = 3.0  # seconds in which a page can come back, when it is loaded again
 PLACE = "track"  # of the WebSocket, behind the path of the page
 
@@ -130,16 +130,23 @@ class LiveServer:
                 except ParameterError as error:
                     await connection.send(json.dumps({"id": None, "error": str(error)}))
                     continue
-                # the last one overtakes others, but none that makes a file
-                waiting[:] = [*(earlier for earlier in waiting if "save" in earlier), request][-MOST_WAITING:]
-                there.set()
+                if "save" not in request:  # it overtakes others that make no file
+                    waiting[:] = [earlier for earlier in waiting if "save" in earlier]
+                if len(waiting) < MOST_WAITING:
+                    waiting.append(request)
+                    there.set()
+                else:
+                    text = f"{MOST_WAITING} requests wait: send another one when they are answered"
+                    await connection.send(json.dumps({"id": request.get("id"), "error": text}))
+        except ConnectionClosed:  # without a farewell
+            pass
         finally:
-            answering.cancel()
-            with suppress(asyncio.CancelledError, ConnectionClosed):
-                await answering
             self._clients -= 1
             if not self._clients:
                 self._left.set()
+            answering.cancel()
+            with suppress(asyncio.CancelledError, ConnectionClosed):
+                await answering
 
     async def _answer_each(self, connection: ServerConnection, waiting: list[Json], there: asyncio.Event) -> None:
         """Answer the requests that wait, one after the other."""
@@ -160,6 +167,9 @@ class LiveServer:
             return answer_of(result, self._live.command(result, "streamlines.trx"), number)
         except TrackingError as error:
             return json.dumps({"id": number, "error": str(error)})
+        except Exception as error:  # of a library, or of the system: later requests are answered as ever
+            reason = " ".join(str(error).split())[:200]
+            return json.dumps({"id": number, "error": f"{type(error).__name__}: {reason}"})
 
 
 def parsed(message: str | bytes) -> Json:
@@ -185,7 +195,9 @@ def options_of(named: object) -> dict[str, Any]:
         if name not in (*PER_REQUEST, *LEFT_OUT) or (value is not None and name not in PER_REQUEST):
             raise ParameterError(f"{str(name)[:40]!r} is no option of a request: it has {', '.join(PER_REQUEST)}")
         chosen[name] = _spheres(name, value) if name in SPHERES and value is not None else _plain_value(name, value)
-    if (nseeds := chosen.get("nseeds", 0)) is not None and not (isinstance(nseeds, int) and nseeds <= MOST_SEEDS):
+    if chosen.get("seed_sphere") is None:
+        raise ParameterError("a request has a seed_sphere: a list of x, y, z and a radius in mm")
+    if type(nseeds := chosen.setdefault("nseeds", NSEEDS)) is not int or nseeds > MOST_SEEDS:
         raise ParameterError(f"nseeds of a request is a whole number of at most {MOST_SEEDS:,}")
     return chosen
 
@@ -197,7 +209,7 @@ def _plain_value(name: str, value: object) -> object:
     raise ParameterError(f"{name} of a request is a number or a word")
 
 
-def _spheres(name: str, value: object) -> list[str] | str:
+def _spheres(name: str, value: object) -> list[str]:
     """Return spheres as the command line has them; no text, which might name a file."""
     rows = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
     if len(rows) > MOST_SPHERES:
@@ -206,7 +218,10 @@ def _spheres(name: str, value: object) -> list[str] | str:
     for row in rows:
         if not isinstance(row, list) or len(row) != 4 or not all(type(number) in (int, float) for number in row):
             raise ParameterError(f"{name} of a request has spheres: lists of x, y, z and a radius in mm")
-        texts.append(",".join(f"{number:.10g}" for number in row))
+        try:
+            texts.append(",".join(f"{float(number):.10g}" for number in row))
+        except OverflowError:
+            raise ParameterError(f"{name} of a request lies beyond all images") from None
     return texts
 
 

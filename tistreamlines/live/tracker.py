@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParameterError
 from ..io.cache import MemoryResults
-from ..option import ImageLike, PointsLike, flag
+from ..io.gradients import drain
+from ..option import ImageLike, PointsLike
+from ..options.definitions import options as known_options
 from ..options.definitions import saying
 from ..options.option_groups import BESIDE_A_MASK, PLACE
 from ..options.parameters import Parameters
@@ -28,12 +29,20 @@ from ..space.batch import Space
 PLACES = (*saying(PLACE), *BESIDE_A_MASK)  # options that say where seeds are placed
 
 
+class Silent(Watcher):
+    """Says nothing."""
+
+    def warn(self, text: str) -> None:
+        """Leave a warning to those who read the result."""
+
+
 class Live:
     """Tracks again and again on the same data, each time with other options.
 
     The series is read and fitted once. A run of a thousand seeds then takes as long as its streamlines grow. Its
     streamlines are those of :func:`tistreamlines.track` with the same options, to the last bit. Any thread may use it;
-    one run follows the other.
+    one run follows the other. Nothing is written, also no ``cache_dir``. Files are the faster inputs: of an array, each
+    run computes a hash.
 
     Parameters
     ----------
@@ -46,6 +55,8 @@ class Live:
 
     Attributes
     ----------
+    watcher : Watcher
+        Receives the messages of later runs.
     background : (x, y, z) uint8 or None
         The mean b0 for pictures, after the first run, if there is a series.
 
@@ -68,8 +79,10 @@ class Live:
         self, dwi: ImageLike | None = None, bvals: PointsLike | None = None, bvecs: PointsLike | None = None, *,
         watcher: Watcher | None = None, **options: Any,
     ) -> None:
-        self._series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
-        self._options, self._watcher = options, watcher or Watcher()
+        series = {"dwi": dwi, "bvals": bvals, "bvecs": bvecs}
+        # what comes through a pipe is there once
+        self._series = {k: drain(v) if isinstance(v, str | PathLike) and k != "dwi" else v for k, v in series.items()}
+        self._options, self.watcher = options, watcher or Watcher()
         self._memory, self._running = MemoryResults(), threading.Lock()
         self.background: npt.NDArray[np.uint8] | None = None
 
@@ -90,17 +103,22 @@ class Live:
         Parameters
         ----------
         **changes
-            Options of this run alone; None takes one of all runs away. A place of seeds takes the place of others.
+            Options of this run alone; None takes one of all runs away. They replace those that they exclude, and a
+            place of seeds any other.
 
         Returns
         -------
         dict
             Those of all runs with the changes.
         """
-        common = dict(self._options)
-        if any(changes.get(name) is not None for name in PLACES):
-            counts = ("nseeds",) if changes.get("seeds") is not None else ()  # points are as many as there are
-            common = {name: value for name, value in common.items() if name not in (*PLACES, *counts)}
+        known, names = known_options(), {name for name, value in changes.items() if value is not None}
+        without = (changes.keys() - names) | set(PLACES if names & {*PLACES} else ())
+        for name in names & known.keys():
+            without |= {other for other in known if other in known[name].excludes or name in known[other].excludes}
+        common = {name: value for name, value in self._options.items() if name not in without}
+        while idle := [name for name in common if name in known and without & {*known[name].requires}]:
+            without |= set(idle)
+            common = {name: value for name, value in common.items() if name not in without}
         return {name: value for name, value in (common | changes).items() if value is not None}
 
     def track(self, **changes: Any) -> TrackResult:
@@ -124,10 +142,8 @@ class Live:
         chosen = self.options(**changes)
         with self._running, ExitStack() as held:
             run, _ = start_run(
-                self._series, None, chosen, self._watcher, held, keeps=True, memory=self._memory  # type: ignore[arg-type]
+                self._series, None, chosen, self.watcher, held, hands_out=True, memory=self._memory  # type: ignore[arg-type]
             )
-            for name in run.receiver.products.paths:
-                raise ParameterError(f"{flag(name)} is written by track; a live run writes nothing")
             self.background = run.plan.tables.background
             return carry_out(run, None, keeps=True)
 

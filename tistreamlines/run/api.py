@@ -294,7 +294,7 @@ def start_run(
     )
     files_of_run = ("bids_out", *PRODUCTS, "report", "save_5tt")
     if hands_out and (written := [name for name in files_of_run if getattr(chosen, name) is not None]):
-        raise ParameterError(f"{written[0]} is written by track; stream hands out streamlines and writes nothing")
+        raise ParameterError(f"{written[0]} is written by track; stream and Live write nothing")
     if chosen.bids_out is not None:
         path, chosen = bids.named(files["dwi"], path, chosen)
         if held is None:

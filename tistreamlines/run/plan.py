@@ -39,6 +39,7 @@ from ..tracking.weights.fods import Fods
 from ..tracking.weights.options import are_followed
 from .followed import fods_of
 from .inputs import (
+    Headers,
     Inputs,
     Series,
     doubts_of_places,
@@ -185,10 +186,7 @@ def make_plan(
     else:
         headers = open_headers(series, parameters, log)
         precompile(partial(describe, parameters, headers))
-        inputs = read(headers, series, parameters, log) if memory is None else memory.once(
-            {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE},
-            lambda: read(headers, series, parameters, log),
-        )
+        inputs = _read(headers, series, parameters, log, causes, memory)
         settings = settings_on(inputs.space, parameters)
         log.tell([], doubts_of_places({**series, **sources}))
         known_hashes = hashes() if cache else {}
@@ -203,6 +201,26 @@ def make_plan(
     if memory is not None:
         seeds.reach()  # which raises an error if places of seeds lie outside the image
     return Plan(tables, seeds, followed, settings, {**hashes(), **hashes_of_later()})
+
+
+def _read(
+    headers: Headers, series: Series, parameters: Parameters, log: Log, causes: Json, memory: MemoryResults | None
+) -> Inputs:
+    """Read the inputs, or take those of the run before, with their notes and warnings."""
+    if memory is None:
+        return read(headers, series, parameters, log)
+    before = len(log.notes), len(log.warnings)
+    made: list[Inputs] = []
+
+    def make() -> tuple[Inputs, list[str], list[str]]:
+        made.append(read(headers, series, parameters, log))
+        return made[0], log.notes[before[0] :], log.warnings[before[1] :]
+
+    early = {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE}
+    inputs, notes, warnings = memory.once(early, make)
+    if not made:
+        log.tell(notes, warnings)
+    return inputs
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:

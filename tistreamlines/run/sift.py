@@ -323,7 +323,7 @@ def _doubts(fod: str, found: SiftSelection, rules: SiftRules) -> Iterator[str]:
             "streamlines lie in one space"
         )
     if not found.reached:
-        names = [f"{flag(name)} {value:g}" for name in TARGETS if (value := getattr(rules, name)) is not None]
+        names = [f"{flag(name)} {value:,}" for name in TARGETS if (value := getattr(rules, name)) is not None]
         yield (
             f"{' and '.join(names)}: not reached, since with {last.streamlines:,} streamlines left no removal lowers "
             "the cost enough"
