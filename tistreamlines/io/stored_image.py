@@ -6,6 +6,7 @@ NumPy and the decompressor compute in few long calls without Python's lock, besi
 from __future__ import annotations
 
 import math
+import mmap
 from collections.abc import Callable, Generator, Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
@@ -173,7 +174,7 @@ def _converted(
     inside: npt.NDArray[np.bool_] | None,
 ) -> tuple[npt.NDArray[np.float32], bool]:
     """Convert an image (x, y, z, n) whose volumes come in parts; each is left alone when the next but one is taken."""
-    values, expected, first = (np.empty if inside is None else np.zeros)(shape, np.float32), True, 0
+    values, expected, first = np.empty(shape, np.float32) if inside is None else _zeros(shape), True, 0
     converting: list[Future[bool]] = []
     for stored in parts:
         target = values[..., first : first + stored.shape[3]]
@@ -186,6 +187,17 @@ def _converted(
                 expected &= convert(place)
         expected &= all([task.result() for task in before])
     return values, all([task.result() for task in converting]) and expected
+
+
+def _zeros(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+    """Return zeros that take memory where they are written to, in small pages: NumPy asks for pages of 2 MB."""
+    size = math.prod(shape) * np.dtype(np.float32).itemsize
+    if not hasattr(mmap, "MADV_NOHUGEPAGE") or not size:
+        return np.zeros(shape, np.float32)
+    pages = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a system without large pages
+        pages.madvise(mmap.MADV_NOHUGEPAGE)
+    return np.frombuffer(pages, np.float32).reshape(shape)
 
 
 def _convert(
