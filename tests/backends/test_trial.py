@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from concurrent.futures import Future
 from dataclasses import replace
 
 import numpy as np
@@ -245,3 +246,26 @@ def test_the_users_choice_of_a_vulkan_device_is_heeded(monkeypatch, place):
         assert answer["name"].startswith("llvmpipe") and "pretended" not in answer
     else:
         assert answer["name"].startswith("SwiftShader") and "u64 not supported" in answer["pretended"]
+
+
+@pytest.mark.parametrize(("ends_by_itself", "fault"), [(True, "exit code 3: no more"), (False, "stopped after 0.1 s")])
+def test_a_trial_without_a_verdict_says_how_it_ended(monkeypatch, ends_by_itself, fault):
+    class Ending:
+        """A process that ends by itself, or when it is ended."""
+
+        def __init__(self, _: object) -> None:
+            self.asked: Future[object] = Future()
+
+        def ask(self, *_: object) -> Future[object]:
+            if ends_by_itself:
+                self.asked.set_exception(EOFError("no more"))
+            return self.asked
+
+        def end(self) -> int:
+            if not ends_by_itself:
+                self.asked.set_exception(EOFError("no more"))
+            return 3
+
+    monkeypatch.setattr(_taichi_trial, "CompileProcess", Ending)
+    monkeypatch.setattr(_taichi_trial, "SECONDS", 0.1)
+    assert _taichi_trial.try_device(GPU) == {"kind": "", "lied": False, "faults": [fault]}
