@@ -67,12 +67,14 @@ class MemoryResults:
         self._results: dict[str, tuple[dict[str, Array], str]] = {}
         self._last: tuple[str, object] = "", None
 
-    def once(self, causes: Mapping[str, object], make: Callable[[], T]) -> T:
-        """Return what is made for these causes, which is not made again if it was the last."""
-        key = json.dumps(causes, sort_keys=True)
-        if self._last[0] != key:
-            self._last = key, make()
-        return self._last[1]  # type: ignore[return-value]
+    def recall(self, causes: Mapping[str, object]) -> object:
+        """Return the value that was remembered last, or None if that had other causes."""
+        key, value = self._last
+        return value if key == json.dumps(causes, sort_keys=True) else None
+
+    def remember(self, causes: Mapping[str, object], value: object) -> None:
+        """Keep a value that is no result, as it is, until the next one comes."""
+        self._last = json.dumps(causes, sort_keys=True), value
 
     def load(self, kind: str, causes: Mapping[str, object], unpack: Unpack[T]) -> T | None:
         """Return ``unpack(arrays, values)`` of a result, or None if it is not known."""

@@ -127,8 +127,8 @@ def _write(
 def _rows(read: Callable[[int], Array], kept: Kept) -> Iterator[Array]:
     """Yield the rows that are kept."""
     for first in range(0, len(kept), ROWS_AT_ONCE):
-        some = kept[first : first + ROWS_AT_ONCE]
-        yield read(len(some))[some]
+        rows = kept[first : first + ROWS_AT_ONCE]
+        yield read(len(rows))[rows]
 
 
 def _points(read: Callable[[int], Array], lengths: npt.NDArray[np.int64], kept: Kept) -> Iterator[Array]:

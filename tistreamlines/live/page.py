@@ -67,8 +67,8 @@ def _values(result: TrackResult) -> Json:
 
 def _getters(result: TrackResult) -> list[str]:
     """Return the direction getters that can follow what this run follows, its own first."""
-    source, own = result.parameters.source, result.parameters.dg
-    return [own, *(name for name, row in METHODS.items() if name != own and source in row.follows)]
+    source, getter = result.parameters.source, result.parameters.dg
+    return [getter, *(name for name, row in METHODS.items() if name != getter and source in row.follows)]
 
 
 def _text(sphere: list[float]) -> str:

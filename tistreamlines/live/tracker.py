@@ -90,8 +90,8 @@ class Live:
     def space(self) -> Space:
         """The grid of the image that is tracked."""
         series, _ = series_of(self._series, self._options.get("gtab"))
-        given = {name: value for name, value in self._options.items() if name not in COMMON}
-        series, chosen = locate(series, Parameters.given(given), self._options.get("affine"))
+        chosen = {name: value for name, value in self._options.items() if name not in COMMON}
+        series, chosen = locate(series, Parameters.given(chosen), self._options.get("affine"))
         headers = open_headers(series, chosen, Log())
         image = headers.followed.image if headers.dwi is None else headers.dwi.image
         x, y, z, *_ = image.shape

@@ -10,6 +10,7 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import cache as cached
 from functools import partial
+from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -209,17 +210,14 @@ def _read(
     """Read the inputs, or take those of the run before, with their notes and warnings."""
     if memory is None:
         return read(headers, series, parameters, log)
-    before = len(log.notes), len(log.warnings)
-    made: list[Inputs] = []
-
-    def make() -> tuple[Inputs, list[str], list[str]]:
-        made.append(read(headers, series, parameters, log))
-        return made[0], log.notes[before[0] :], log.warnings[before[1] :]
-
     early = {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE}
-    inputs, notes, warnings = memory.once(early, make)
-    if not made:
+    if (kept := memory.recall(early)) is not None:
+        inputs, notes, warnings = cast(tuple[Inputs, list[str], list[str]], kept)
         log.tell(notes, warnings)
+        return inputs
+    before = len(log.notes), len(log.warnings)
+    inputs = read(headers, series, parameters, log)
+    memory.remember(early, (inputs, log.notes[before[0] :], log.warnings[before[1] :]))
     return inputs
 
 

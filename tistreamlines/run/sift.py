@@ -233,9 +233,9 @@ def sift(
         visits, lengths = _visits(path, fixels, running)
         _check_count(path, visits.count, rules)
         display.stage("select")
-        found = select(fixels, visits.parts, lengths, rules, threads=running.threads, watch=display.sifting)
-        notes = [*tractograms.doubts_of_tractogram(path), *notes, *_doubts(str(fod), found, rules)]
-        result = SiftResult(found.kept, found.iterations[-1].mu, found.iterations, tuple(notes))
+        selection = select(fixels, visits.parts, lengths, rules, threads=running.threads, watch=display.sifting)
+        notes = [*tractograms.doubts_of_tractogram(path), *notes, *_doubts(str(fod), selection, rules)]
+        result = SiftResult(selection.kept, selection.iterations[-1].mu, selection.iterations, tuple(notes))
         display.stage("write")
         with drafts.all_or_none([*outputs.main, *others.values()]):
             _write(result, others, force=force, threads=running.threads)
@@ -314,15 +314,15 @@ def _check_count(path: Path, count: int, rules: SiftRules) -> None:
         raise InputError(f"{path}: has {count:,} streamlines, fewer than --number {rules.number:,}")
 
 
-def _doubts(fod: str, found: SiftSelection, rules: SiftRules) -> Iterator[str]:
+def _doubts(fod: str, selection: SiftSelection, rules: SiftRules) -> Iterator[str]:
     """Yield why the result may be wrong."""
-    count, last = len(found.kept), found.iterations[-1]
-    if found.idle > FEW * count:
+    count, last = len(selection.kept), selection.iterations[-1]
+    if selection.idle > FEW * count:
         yield (
-            f"{fod}: {found.idle:,} of {count:,} streamlines visit no fixel that counts: check that FODs and "
+            f"{fod}: {selection.idle:,} of {count:,} streamlines visit no fixel that counts: check that FODs and "
             "streamlines lie in one space"
         )
-    if not found.reached:
+    if not selection.reached:
         names = [f"{flag(name)} {value:,}" for name in TARGETS if (value := getattr(rules, name)) is not None]
         yield (
             f"{' and '.join(names)}: not reached, since with {last.streamlines:,} streamlines left no removal lowers "

@@ -142,18 +142,18 @@ def remove_in_turn(order, spare, visits, rows, kept, fixels, ends, counts, sums)
             other = sums[SUM] / (sums[TOTAL] - contributions[item])
             first, last = offsets[item], offsets[item + 1]
             change = change_of_cost(visits, first, last, fixels, mu, other, slope)
-            own = 0.0
+            length_cost = 0.0
             for place in range(first, last):
                 word = visits[place]
                 density = mu * ((word >> FIXEL_BITS) & MOST_UNITS)
-                own += fixels[word & FIXEL_MASK, MASK] * density * density
+                length_cost += fixels[word & FIXEL_MASK, MASK] * density * density
             if not change < gradients[item] - change:
                 counts[REASON] = NOT_LINEAR
                 return
             if ratio > 0.0 and not -change * (sums[OF_USE] - sums[OF_USE_GONE]) > ratio * cost * lengths[item]:
                 counts[REASON] = RATIO
                 return
-            if strict and not change < -0.5 * own:
+            if strict and not change < -0.5 * length_cost:
                 counts[REASON] = TOO_LITTLE
                 return
             for place in range(first, last):
