@@ -85,7 +85,7 @@ class NumbersSink:
 
     def lay_out(self, batch: Batch) -> Block:
         """Return the numbers of the streamlines of a batch, and their nodes."""
-        kept = batch.seed_number, batch.direction_number, batch.lengths
+        kept = batch.seed_number, batch.direction_number, batch.whole_lengths
         # copies, since the memory of a batch may be used again
         numbers = [values.astype(part[0].dtype) for part, values in zip(self._parts, kept, strict=True)]
         nodes = [groups.numbers.astype(_smallest(len(groups.names))) for groups in batch.groups]

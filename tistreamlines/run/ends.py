@@ -216,7 +216,7 @@ class Counts:
         """Add the streamlines of a batch."""
         self.streamlines += len(batch)
         # not views, which keep the memory of the points
-        self._waiting.append((batch.offsets.copy(), batch.stop_reasons.copy()))
+        self._waiting.append((batch.whole_lengths.copy(), batch.stop_reasons.copy()))
         if len(self._waiting) == TOGETHER:
             self._count()
 
@@ -224,10 +224,9 @@ class Counts:
         """Count the batches that wait for it."""
         if not self._waiting:
             return
-        offsets, reasons = zip(*self._waiting, strict=True)
+        lengths, reasons = zip(*self._waiting, strict=True)
         self._waiting = []
-        lasts = np.cumsum([len(part) for part in offsets])[:-1] - 1
-        counts = np.bincount(np.delete(np.diff(np.concatenate(offsets)), lasts), minlength=len(self._histogram))
+        counts = np.bincount(np.concatenate(lengths), minlength=len(self._histogram))
         counts[: len(self._histogram)] += self._histogram
         self._histogram = counts
         self._ends += np.bincount(np.concatenate(reasons).ravel(), minlength=len(Stop))

@@ -243,6 +243,6 @@ def _track(engine: Engine, seeds: Seeds, numbers: Numbers, progress: Callable[[i
     counts, begun = np.zeros((2, n), np.int64), time.perf_counter()
     for batch in engine.track(np.asarray(points), first, directions):
         seed = batch.seed_number.astype(np.int64) - first
-        counts += [np.bincount(seed, minlength=n), np.bincount(seed, batch.lengths, n).astype(np.int64)]
+        counts += [np.bincount(seed, minlength=n), np.bincount(seed, batch.whole_lengths, n).astype(np.int64)]
         progress(int(seed[-1]) + 1 if len(seed) else 0, n, int(counts[0].sum()))
     return Pilot(time.perf_counter() - begun, *counts)

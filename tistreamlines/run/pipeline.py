@@ -106,6 +106,8 @@ def start(
         if plan.seeds.directed:  # directions of seeds say which sense they have
             refuse_peak_options(parameters)
             settings = replace(settings, directed=True, either_sense=plan.seeds.either_sense)
+        if content.every == parameters.parts and not (products.inner_points or parameters.report or parameters.resume):
+            settings = replace(settings, every=content.every)
         # later seeds may need the points of streamlines
         without_points = without_points and plan.seeds.round_from(0) is None
         collectors, points = products.collectors(plan.space, settings, without_points=without_points)

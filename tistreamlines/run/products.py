@@ -88,6 +88,11 @@ class Products:
         collectors = ((product.of_dropped, product.collector(space, settings)) for product in products)
         return with_points(collectors, without_points=without_points)
 
+    @property
+    def inner_points(self) -> bool:
+        """Whether a product needs all points of streamlines, those within arcs included."""
+        return any(product.needs_points and product.inner_points for product in self._products.values())
+
     def keep(self, path: Path) -> None:
         """Write what was made since the last call, as far as streamlines do not tell it, to files of this name."""
         for name, product in self._products.items():

@@ -273,7 +273,7 @@ class _Regrowth:
         rows = slice(done, done + len(batch))
         expected = self.numbers.select(rows)
         same = keys_of(batch.seed_number, batch.direction_number) == expected.keys
-        same &= batch.lengths == expected.points
+        same &= batch.whole_lengths == expected.points
         if not same.all():
             raise self._differs(done + int(np.argmin(same)))
 

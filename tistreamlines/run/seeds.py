@@ -76,7 +76,8 @@ def _dynamic(
 
     return DynamicSeeds(
         files.get("seed_dynamic", TRACKED), parameters.seed_dynamic_basis or parameters.sh_basis,
-        tissue_files(parameters), space, step_mm, parameters.arch, draw, parameters.select, parameters.seed_round or 0,
+        tissue_files(parameters), space, step_mm, parameters.parts, parameters.arch, draw, parameters.select,
+        parameters.seed_round or 0,
     )
 
 

@@ -32,6 +32,26 @@ class Groups:
     numbers: npt.NDArray[np.int32]
 
 
+@dataclass(frozen=True, eq=False)
+class WholeLengths:
+    """Lengths of streamlines with all their points, of which a batch has fewer.
+
+    Parameters
+    ----------
+    points : (n,) int64
+        Number of points of each streamline.
+    units : (n,) int32
+        Length of each streamline, in 2^-16 mm.
+    """
+
+    points: npt.NDArray[np.int64]
+    units: npt.NDArray[np.int32]
+
+    def __getitem__(self, rows: npt.NDArray) -> WholeLengths:
+        """Return those of some streamlines."""
+        return WholeLengths(self.points[rows], self.units[rows])
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Batch:
     """Finished streamlines, one after another in one array of points; a sequence of ``(n, 3)`` arrays.
@@ -57,6 +77,8 @@ class Batch:
         Values sampled along the streamlines, by name.
     groups : tuple of Groups
         Which groups the streamlines belong to.
+    whole : WholeLengths, optional
+        Lengths of the whole streamlines, if points between their ends were left out.
 
     Raises
     ------
@@ -89,6 +111,7 @@ class Batch:
     data_per_streamline: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
     data_per_point: Mapping[str, npt.NDArray[np.float32]] = field(default_factory=dict, kw_only=True)
     groups: tuple[Groups, ...] = field(default=(), kw_only=True)
+    whole: WholeLengths | None = field(default=None, kw_only=True)
     has_points: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -138,7 +161,10 @@ class Batch:
         others = (getattr(self, name)[rows] for name in PER_STREAMLINE)
         of_rows = {name: values[rows] for name, values in self.data_per_streamline.items()}
         groups = tuple(Groups(kind.names, kind.numbers[rows]) for kind in self.groups)
-        return type(self)(points, offsets, *others, data_per_streamline=of_rows, data_per_point=data, groups=groups)
+        whole = None if self.whole is None else self.whole[rows]
+        return type(self)(
+            points, offsets, *others, data_per_streamline=of_rows, data_per_point=data, groups=groups, whole=whole
+        )
 
     def __repr__(self) -> str:
         """Return the numbers of streamlines and points in one line."""
@@ -179,6 +205,11 @@ class Batch:
     def lengths(self) -> npt.NDArray[np.int64]:
         """Number of points of each streamline, ``(n,)`` int64."""
         return np.diff(self.offsets)
+
+    @property
+    def whole_lengths(self) -> npt.NDArray[np.int64]:
+        """Number of points of each whole streamline, ``(n,)`` int64."""
+        return self.lengths if self.whole is None else self.whole.points
 
 
 def last_points(offsets: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:

@@ -209,7 +209,7 @@ class Several:
                     continue
                 left, passed = left - len(batch), passed + len(batch)
                 self.statistics.streamlines += len(batch)
-                self.statistics.points += int(batch.offsets[-1])
+                self.statistics.points += int(batch.whole_lengths.sum())
                 yield batch
             elif piece.counts is not None:
                 self._open.popleft()

@@ -30,7 +30,7 @@ from .messages import nameless, packed, receive, send
 from .session import Session
 
 GRAIN = 2**22  # bytes; memory is as large as a multiple, so that most of it can be used again
-POINT_BYTES, STREAMLINE_BYTES, MARGIN = 12, 28, 1024  # of a batch in memory; arrays begin at certain multiples
+POINT_BYTES, STREAMLINE_BYTES, MARGIN = 12, 40, 1024  # of a batch in memory; arrays begin at certain multiples
 
 
 class Written:

@@ -134,7 +134,7 @@ def field():
 
 def seeds_of(image, tissues=None, count=3000, space=None):
     space = space or ts.Space(image.affine, image.shape[:3])
-    return DynamicSeeds(image, "tournier07", tissues, space, 1.0, "cpu", Draw(count, 5), None, 500)
+    return DynamicSeeds(image, "tournier07", tissues, space, 1.0, 1, "cpu", Draw(count, 5), None, 500)
 
 
 def test_seeds_lie_anywhere_in_the_voxels_of_their_fixels():

@@ -113,7 +113,7 @@ def _decode(engine: Engine, codes: Array, seeds: Array, seed: Array) -> Array:
     chunk = Chunk(0, seeds, seed.astype(np.int32), none, none, state, besides)
     slot = np.repeat(np.arange(count, dtype=np.int32), 2)
     unpacker = copy(engine.points.unpacker)
-    unpacker.memory = process_memory  # what a worker shares is for batches
+    unpacker.memory, unpacker.every = process_memory, 1  # what a worker shares is for batches
     batch = unpacker.batch(PackedStreamlines(chunk, codes, slot, 2 * np.arange(count + 1)), engine.growth.rules)
     steps = np.diff(batch.points.reshape(-1, 2, 3), axis=1)[:, 0].astype(np.float64) @ unpacker.space.axes
     return steps / np.maximum(np.linalg.norm(steps, axis=1, keepdims=True), 1e-12)

@@ -65,7 +65,9 @@ class Engine:
     ) -> None:
         begun = time.perf_counter()
         self.settings, self.note = settings_for(prepared.getter, settings), note
-        self.points: Batches = points_on(device, prepared, space, settings.threads) if points else Outlines(space)
+        self.points: Batches = (
+            points_on(device, prepared, space, settings.threads, settings.every) if points else Outlines(space)
+        )
         self._made = tuple(products)
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = filters_of(settings, filters), (self.points, *products)

@@ -29,6 +29,7 @@ class Settings:
     threads : CPU threads, None for all.
     chunk_size : maximum number of seeds in a chunk, None to fit the device.
     memory_limit : bytes that tables and buffers may take on the device, None for half of the free memory.
+    every : of the points of a streamline, the host lays out every n-th from its seed, and both ends.
     """
 
     step_mm: float
@@ -44,6 +45,7 @@ class Settings:
     threads: int | None = None
     chunk_size: int | None = None
     memory_limit: int | None = None
+    every: int = 1
 
     @property
     def bounds(self) -> tuple[int, int]:

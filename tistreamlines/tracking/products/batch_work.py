@@ -90,7 +90,9 @@ def launch(
 
 
 def lengths_of(batch: Batch, program: Program | None = None) -> Array:
-    """Return the length of each streamline of a batch, (n,) int32, in 2^-16 mm, measured on the host by default."""
+    """Return the length of each whole streamline, (n,) int32, in 2^-16 mm, measured on the host by default."""
+    if batch.whole is not None:
+        return batch.whole.units
     program = program or program_of(measure_points)
     arguments = launch(program, measure_points, len(batch), points_of(batch), {"lengths": len(batch)})
     return program.host(arguments["lengths"], len(batch))

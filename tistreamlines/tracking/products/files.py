@@ -48,12 +48,14 @@ class ProductFile:
     follows : whether it may need what streamlines follow, see :meth:`follow`.
     of_dropped : whether it is made of streamlines that are not accepted. Its collector is needed in any case.
     needs_points : whether ``add`` needs the points of streamlines; without them, batches may be outlines.
+    inner_points : whether it needs all of them; without the inner ones of arcs, batches know how long streamlines are.
     """
 
     nowhere: str = ""
     follows: bool = False
     of_dropped: bool = False
     needs_points: bool = True
+    inner_points: bool = True
 
     def __init__(self, *paths: Path) -> None:
         self.paths = paths

@@ -137,6 +137,7 @@ class DynamicSeeds(DrawnSeeds):
     tissues : five-tissue-type image of the stopping rule, or None.
     space : grid of the image that is tracked.
     step_mm : distance of the points of a streamline.
+    every : which of them make its curve, see :class:`.visits.Visitor`.
     arch : device on which fixels and visits are found.
     draw : how many there are at most, and their random numbers.
     target : streamlines that are wanted, or None.
@@ -152,6 +153,7 @@ class DynamicSeeds(DrawnSeeds):
     tissues: AnyPath | TissueFiles | None
     space: Space
     step_mm: float
+    every: int
     arch: str
     draw: Draw
     target: int | None
@@ -190,7 +192,8 @@ class DynamicSeeds(DrawnSeeds):
 
     @cached_property
     def _visitor(self) -> Visitor:
-        return Visitor(self._comparison.fixels.table, self.step_mm, choose(self.arch), self.draw.threads)
+        table = self._comparison.fixels.table
+        return Visitor(table, self.step_mm, choose(self.arch), self.draw.threads, self.every)
 
     @cached_property
     def _segmentation(self) -> Segmentation | None:

@@ -46,8 +46,8 @@ class Sift2Weights(WeightProduct):
     Parameters
     ----------
     options : Parameters
-        Those of :class:`.options.Sift2Options`; also ``arch``, where the work is done, ``memory_limit``, and ``act`` of
-        a run.
+        Those of :class:`.options.Sift2Options`; also ``arch``, where the work is done, ``memory_limit``, and of a run
+        ``act`` and ``parts``.
     space : Space
         Grid of the image that is tracked; that of one voxel if it is not known.
     step_mm : float
@@ -57,6 +57,7 @@ class Sift2Weights(WeightProduct):
     """
 
     follows = True
+    inner_points = False
     _fixels: Fixels  # these three once it is known what is followed
     _memory: VisitMemory
     _visits: VisitGathering | None = None
@@ -99,7 +100,7 @@ class Sift2Weights(WeightProduct):
         if isinstance(seeds, DynamicSeeds) and seeds.give_visits(self._fixels, together, self._keep_part):
             self._seeds = seeds
             return
-        visitor = Visitor(table, self._step_mm, self._device, self._threads)
+        visitor = Visitor(table, self._step_mm, self._device, self._threads, options.parts)
         visitor.together = min(visitor.together, together)
         self._visits = VisitGathering(visitor, self._threads, self._memory.keep)
         self._parts = self._visits.parts

@@ -29,6 +29,7 @@ from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_of
+from ..products.points.thinning import downsample_batch
 from .visit_memory import VisitList
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
@@ -208,13 +209,19 @@ class Visitor:
         Where visits are found. They are the same everywhere.
     threads : int, optional
         CPU threads; by default all cores.
+    every : int
+        Of the points of a streamline, every n-th from its seed and both ends make its curve, as those that MRtrix3's
+        ``tckgen`` writes of iFOD2's arcs. Batches of which points were left out have no others.
 
     Attributes
     ----------
     together : points for which a launch of kernels pays.
     """
 
-    def __init__(self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None) -> None:
+    def __init__(
+        self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None, every: int = 1
+    ) -> None:
+        self._every, step_mm = every, every * step_mm
         side = float(table.space.voxel_sizes.min())
         if step_mm > LONGEST * side:
             raise InputError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the FODs, of {side:g} mm: "
@@ -241,7 +248,8 @@ class Visitor:
 
     def are_enough(self, batches: Sequence[Batch]) -> bool:
         """Whether batches make a launch."""
-        return len(batches) == MOST_BATCHES or sum(len(batch.points) for batch in batches) >= self.together
+        points = sum(len(batch.points) // (self._every if batch.whole is None else 1) for batch in batches)
+        return len(batches) == MOST_BATCHES or points >= self.together
 
     def lengths(
         self, *batches: Batch, keep: Callable[[VisitList], object] | None = None
@@ -263,6 +271,7 @@ class Visitor:
 
     def _divide(self, batches: Sequence[Batch]) -> list[tuple[Batch | _Lines, int, int]]:
         """Return the streamlines of batches, and which of them each launch takes, from one number up to another."""
+        batches = [batch if batch.whole is not None else downsample_batch(batch, self._every) for batch in batches]
         batch = batches[0] if len(batches) == 1 else self._join(batches)
         launches = max(round(len(batch.points) / self.together), 1)
         share = max(math.ceil(len(batch.points) / launches), 1)

@@ -161,6 +161,7 @@ class Connectomes(ProductFile):
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
         ]
         self._lookup, self._zero_diagonal = NodeLookup(parcellations), options.connectome_zero_diagonal
+        self.inner_points = self._lookup.needs_points or bool(self._units)
         self._group_names = group_names(self._edges) if options.groups else []
         self._many_groups = many_groups(self._group_names)
         self._threads = thread_count(threads, MOST_THREADS)

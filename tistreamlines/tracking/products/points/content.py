@@ -15,12 +15,11 @@ from ....errors import OutputError, ParameterError
 from ....io.images import Tell, silent
 from ....io.numbers import SUFFIX as NUMBERS
 from ....io.trk import MOST_NAMES, NAME_CHARACTERS, PROPERTIES
-from ....kernels.products.thinning import find_seed, thin
 from ....option import OUTPUT, ImageLike, OneOrMore, flag, option, values_of
 from ....space.batch import Batch, Groups, Space
-from ..batch_work import points_of, program_of
 from ..samples.sampler import STATISTICS, Sampler, names_of
 from .compression import compress_batch
+from .thinning import downsample_batch
 
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
 SPARSE = ("endpoints_only", "compress", "downsample")  # options that leave points out
@@ -108,6 +107,11 @@ class Content:
         """Why what was sampled may be wrong."""
         return self._sampler.doubts
 
+    @property
+    def every(self) -> int:
+        """Which points the engine has to lay out: every n-th one, or 1 for all, at which maps are sampled."""
+        return 1 if self._sampler.maps else _every(self._options)
+
     def of(self, batch: Batch, groups: Callable[[Batch], tuple[Groups, ...]]) -> Batch:
         """Return the streamlines with sampled values, and the points that are written.
 
@@ -118,7 +122,7 @@ class Content:
             content = ends_of(content)
         elif chosen.compress is not None:
             content = compress_batch(content, chosen.compress, SEGMENT_MM)
-        elif _every(chosen) > 1:
+        elif content.whole is None:
             content = downsample_batch(content, _every(chosen))
         if self._sampler.maps:
             content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
@@ -211,32 +215,3 @@ def rounding_mm(space: Space) -> float:
     """Return by how much float16 rounds a coordinate of a point in an image at most, mm."""
     corners = space.to_ras(list(product(*((-0.5, side - 0.5) for side in space.shape))))
     return float(np.spacing(np.float16(np.abs(corners).max()))) / 2
-
-
-def downsample_batch(batch: Batch, every: int) -> Batch:
-    """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
-
-    Parameters
-    ----------
-    batch : Batch
-        Streamlines with the seed among their points, but for rounding.
-    every : int
-        Which points are kept: 1 keeps all.
-
-    Returns
-    -------
-    Batch
-        The streamlines, without values at each of their points.
-    """
-    if not len(batch):
-        return batch
-    program = program_of(find_seed, thin)
-    seed = np.zeros(len(batch), np.int32)
-    values = points_of(batch) | {"seed": seed}
-    program.run("find_seed", len(batch), values | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
-    halves = np.stack([seed, batch.lengths - 1 - seed])
-    kept = 1 + (halves // every + (halves % every > 0)).sum(axis=0)
-    offsets = np.concatenate([[0], np.cumsum(kept)])
-    out = np.empty(3 * int(offsets[-1]), np.float32)
-    program.run("thin", len(batch), values | {"every": every, "places": offsets.astype(np.int32), "out": out})
-    return replace(batch, points=out.reshape(-1, 3), offsets=offsets, data_per_point={})

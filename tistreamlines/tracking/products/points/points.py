@@ -90,7 +90,7 @@ class Batches(Collector):
         if laid.spent is not None:
             self._spare.append(laid.spent)  # no other batch needs it
         growth.statistics.streamlines += len(batch)
-        growth.statistics.points += int(batch.offsets[-1])
+        growth.statistics.points += int(batch.whole_lengths.sum())
         return batch
 
     def cancel(self) -> None:
@@ -267,14 +267,14 @@ class Outlines(Batches):
         self.waiting.append(BatchPoints(outline, None, True))
 
 
-def points_on(device: Device, prepared: KernelTables, space: Space, threads: int | None) -> Points:
+def points_on(device: Device, prepared: KernelTables, space: Space, threads: int | None, every: int = 1) -> Points:
     """Return the points of streamlines that grow on a device.
 
     Parameters
     ----------
-    prepared, space : see :class:`.unpacking.Unpacker`.
+    prepared, space, every : see :class:`.unpacking.Unpacker`.
     threads : how many threads the run may use, None for all cores.
     """
     if device.on_host:  # as many as grow streamlines, which wait for none of them
-        return PointsOnHost(Unpacker(prepared, space, packed=False), threads or usable_cores())
-    return Points(Unpacker(prepared, space), threads or max(1, usable_cores() - BESIDE))
+        return PointsOnHost(Unpacker(prepared, space, packed=False, every=every), threads or usable_cores())
+    return Points(Unpacker(prepared, space, every=every), threads or max(1, usable_cores() - BESIDE))

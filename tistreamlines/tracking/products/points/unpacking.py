@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from threading import local
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from ...growth.chunk import Chunk
 from ...parts import Getter, Layout, Rule
 from ...tables.inputs import KernelTables
 from ..grid import affine_of
+from .thinning import downsample_batch, process_memory
 
 if TYPE_CHECKING:
     from ....backends.numba.program import NumbaProgram
@@ -59,11 +61,6 @@ def piece_bounds(ends: Array, count: int) -> list[tuple[int, int]]:
     return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
 
 
-def process_memory(points: int, _: int) -> Array:
-    """Return memory of this process for points."""
-    return np.empty(3 * points, np.float32)
-
-
 def in_teams(lengths: Array) -> Array:
     """Sort halves by side and length, and repeat the last one of each side to fill its team: (LANES * teams,)."""
     sides = []
@@ -94,14 +91,16 @@ class Unpacker:
     prepared : the method's tables.
     space : the image's space.
     packed : True if several codes share a word, False if they are where the kernels of a CPU have written them.
+    every : of the points of a streamline, every n-th from its seed and both ends are kept.
 
     Attributes
     ----------
     memory : returns 3 * p float32 for the points of a batch, by their number p and that of its streamlines.
     """
 
-    def __init__(self, prepared: KernelTables, space: Space, packed: bool = True) -> None:
-        self.space = space
+    def __init__(self, prepared: KernelTables, space: Space, packed: bool = True, every: int = 1) -> None:
+        self.space, self.every = space, every
+        self._scratch = local()
         self.memory: Callable[[int, int], Array] = process_memory
         self.abreast = prepared.getter.laid_out_abreast
         self.program = open_unpacker(prepared.getter, prepared.rule, packed)
@@ -120,7 +119,7 @@ class Unpacker:
         chunk = grown.chunk
         facts, begins = chunk.facts(self.space)
         points, count = int(facts[0][-1]), len(begins)
-        out = self.memory(points, count)
+        out = self.memory(points, count) if self.every == 1 else self._all_points(points)
         if count:
             lengths = chunk.state[..., 0]
             order = in_teams(lengths).astype(np.int32) if self.abreast else NONE
@@ -132,4 +131,11 @@ class Unpacker:
             values = self.values | rules | spread("laid", laid)
             values |= {"rules_first_seed": chunk.first_seed, "words": grown.words, "out": out}
             self.program.run("unpack", len(order) // LANES if self.abreast else 2 * count, values)
-        return Batch(out.reshape(-1, 3), *facts)
+        return downsample_batch(Batch(out.reshape(-1, 3), *facts), self.every, self.memory)
+
+    def _all_points(self, count: int) -> Array:
+        """Return memory of this thread for points that do not stay, since fresh memory costs more than to thin them."""
+        kept = getattr(self._scratch, "points", None)
+        if kept is None or len(kept) < 3 * count:
+            kept = self._scratch.points = process_memory(count + count // 4, 0)
+        return kept[: 3 * count]
