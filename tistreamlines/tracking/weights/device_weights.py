@@ -16,7 +16,7 @@ from ...kernels.weights import sift2 as kernels
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
 from ...linker.records import INTS, REALS, Arguments, spread
-from .visit_memory import StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, join_last
+from .visit_memory import DeviceWords, StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, join_last
 
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
@@ -93,19 +93,25 @@ class DeviceWeights:
             for teams in np.array_split(np.arange(len(part.depth)), pieces):
                 if len(teams):
                     visits = part.teams(int(teams[0]), int(teams[-1]) + 1)
-                    self._hold(visits, None if kept else memory.waiting(visits.words))
+                    words = None if kept or isinstance(visits.words, DeviceWords) else visits.words
+                    self._hold(visits, None if words is None else memory.waiting(words))
 
     def _hold(self, part: VisitList, waiting: Array | StoredWords | None) -> None:
         """Make a piece of a part, whose visits go to the device unless they are ``waiting`` elsewhere."""
         program, lanes = self._program, len(part.order)
         weighed = kernels.StreamlineWeights(
             begin=program.array(part.begin), depth=program.array(part.depth),
-            words=program.array(in_memory(part.words)) if waiting is None else None,
+            words=self._words(part) if waiting is None else None,
             share=program.empty(lanes, INTS), coefficients=program.array(np.zeros(lanes, np.int32)),
             after=program.empty(lanes, INTS), roughness=program.empty(lanes, INTS), excluded=self._excluded,
         )
         values = spread("weighed", weighed) | {"factors": program.empty(lanes, REALS)}
         self._pieces.append(_Piece(part.order, len(part.depth), values, waiting))
+
+    def _words(self, part: VisitList) -> object:
+        """Return an array of the device with the visits of a part."""
+        words = part.words
+        return words.array if isinstance(words, DeviceWords) else self._program.array(in_memory(words))
 
     def _run(self, kernel: str, arguments: Arguments, name: str = "", words: int = 0) -> Array:
         """Run a kernel for all streamlines; on the host, each thread does so for some of them.

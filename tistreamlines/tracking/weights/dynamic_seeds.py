@@ -193,7 +193,9 @@ class DynamicSeeds(DrawnSeeds):
     @cached_property
     def _visitor(self) -> Visitor:
         table = self._comparison.fixels.table
-        return Visitor(table, self.step_mm, choose(self.arch), self.draw.threads, self.every)
+        visitor = Visitor(table, self.step_mm, choose(self.arch), self.draw.threads, self.every)
+        table.drop_lobes()
+        return visitor
 
     @cached_property
     def _segmentation(self) -> Segmentation | None:
@@ -280,15 +282,15 @@ class DynamicSeeds(DrawnSeeds):
         with seed_round.adding:
             seed_round.units += lengths
 
-    def give_visits(self, fixels: Fixels, together: int, keep: Callable[[VisitList], object]) -> bool:
-        """Have ``keep`` receive the visits of all streamlines, if they are of these fixels; return whether it will.
+    def give_visits(self, fixels: Fixels, keep: Callable[[VisitList], object]) -> Visitor | None:
+        """Have ``keep`` receive the visits of all streamlines, if they are of these fixels; return what finds them.
 
-        Several threads call ``keep``. At most so many points are gathered ``together``.
+        Several threads call ``keep``.
         """
         if fixels is not self._comparison.fixels:
-            return False
-        self._keep, self._visitor.together = keep, min(together, self._visitor.together)
-        return True
+            return None
+        self._keep = keep
+        return self._visitor
 
     def finish(self) -> None:
         """Wait until the visits of all streamlines are found; no more seeds are drawn."""

@@ -126,7 +126,8 @@ def fixels_of(
     """
     rules = rules or FixelRules()
     key = _key(followed, *vars(rules).values())
-    if (known := _IN_USE.get(key)) is not None:
+    known = _IN_USE.get(key)
+    if known is not None and len(known.table.lobes):
         return known
     inside, space = inside_of(followed)
     scale = None

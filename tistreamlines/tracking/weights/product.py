@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -97,13 +96,18 @@ class Sift2Weights(WeightProduct):
         if limit is not None:  # each thread has points, and as many wait
             together = max(limit // (WHILE_THEY_COME * POINT * 2 * thread_count(self._threads)), FEWEST)
         self.doubts += tuple(notes)
-        if isinstance(seeds, DynamicSeeds) and seeds.give_visits(self._fixels, together, self._keep_part):
-            self._seeds = seeds
-            return
-        visitor = Visitor(table, self._step_mm, self._device, self._threads, options.parts)
+        visitor = None
+        if isinstance(seeds, DynamicSeeds):
+            visitor = seeds.give_visits(self._fixels, self._keep_part)
+            self._seeds = None if visitor is None else seeds
+        if visitor is None:
+            visitor = Visitor(table, self._step_mm, self._device, self._threads, options.parts)
+            table.drop_lobes()
+            self._visits = VisitGathering(visitor, self._threads, self._memory.keep)
+            self._parts = self._visits.parts
         visitor.together = min(visitor.together, together)
-        self._visits = VisitGathering(visitor, self._threads, self._memory.keep)
-        self._parts = self._visits.parts
+        if limit is None and not self._device.on_host:
+            visitor.leave_on_device()
 
     def add(self, batch: Batch) -> None:
         """Find the visits of streamlines in another thread, once there are enough; wait if many wait for that."""
@@ -122,7 +126,6 @@ class Sift2Weights(WeightProduct):
             self._seeds.finish()
         elif self._visits is not None:
             self._visits.finish()
-        self._fixels = replace(self._fixels, table=self._fixels.table.without_lobes())
         weighed = self._fixels, self._parts, self._count, self._device, self._options
         try:
             with closing(self._memory):

@@ -122,8 +122,24 @@ class StoredWords:
         return StoredWords(self.file, self.first + first, last - first)
 
 
-def in_memory(words: Array | StoredWords, buffer: Array | None = None) -> Array:
+@dataclass(frozen=True, eq=False)
+class DeviceWords:
+    """So many words in an array of a device."""
+
+    array: object
+    count: int
+
+    def __len__(self) -> int:
+        """Return the number of words."""
+        return self.count
+
+
+Words = Array | StoredWords | DeviceWords
+
+
+def in_memory(words: Words, buffer: Array | None = None) -> Array:
     """Return words, (n,) int32: those of a file in the front of ``buffer``, or else in an array of their own."""
+    assert not isinstance(words, DeviceWords)
     if isinstance(words, StoredWords):
         out = np.empty(len(words), np.int32) if buffer is None else buffer[: len(words)]
         words.file.read(words.first, out)
@@ -131,11 +147,11 @@ def in_memory(words: Array | StoredWords, buffer: Array | None = None) -> Array:
     return words
 
 
-def adjoin(first: Array | StoredWords, second: Array | StoredWords) -> bool:
+def adjoin(first: Words, second: Words) -> bool:
     """Whether they can be joined: both are in memory, or the second ones follow the first ones in a file."""
     if isinstance(first, StoredWords) and isinstance(second, StoredWords):
         return first.first + first.count == second.first
-    return not isinstance(first, StoredWords) and not isinstance(second, StoredWords)
+    return isinstance(first, np.ndarray) and isinstance(second, np.ndarray)
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,14 +164,14 @@ class VisitList:
         Number of the streamline of each lane, -1 for none.
     begin, depth : (teams,) int32
         First word of each team, and the greatest number of visits of its lanes.
-    words : (n,) int32, or Stored
-        Visits: the fixel in the low 24 bits, the length in the others. They are in memory or in a file.
+    words : (n,) int32, or others
+        Visits: the fixel in the low 24 bits, the length in the others. They are in memory, in a file or on a device.
     """
 
     order: Array
     begin: Array
     depth: Array
-    words: Array | StoredWords
+    words: Words
 
     def renumber(self, first: int) -> VisitList:
         """Return it with the first of the streamlines numbered ``first``."""
@@ -163,13 +179,16 @@ class VisitList:
 
     def teams(self, first: int, last: int) -> VisitList:
         """Return the visits of some teams, without a copy."""
+        if (first, last) == (0, len(self.depth)):
+            return self
+        assert not isinstance(self.words, DeviceWords)
         begin, depth = self.begin[first:last], self.depth[first:last]
         words = self.words[int(begin[0]) : int(begin[-1]) + LANES * int(depth[-1])]
         return VisitList(self.order[LANES * first : LANES * last], begin - begin[0], depth, words)
 
     def divide(self, most: int) -> Generator[VisitList, None, None]:
         """Return parts with at most so many words each, or of a team that has more."""
-        if len(self.words) <= most:
+        if len(self.words) <= most or isinstance(self.words, DeviceWords):
             yield self
             return
         first, ends = 0, self.begin + LANES * self.depth
@@ -187,6 +206,8 @@ def join_last(parts: list[VisitList], most: int) -> VisitList:
         words += len(parts[-1].words)
         taken.append(parts.pop())
     taken.reverse()
+    if len(taken) == 1:
+        return taken[0]
     starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
     begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
     order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from queue import SimpleQueue
@@ -18,9 +18,10 @@ import numpy.typing as npt
 from ...aliases import Array
 from ...backends import open_program
 from ...backends.program import Program, on_device
-from ...devices import Device
+from ...devices import Device, free_memory
 from ...errors import InputError
 from ...kernels.weights.lengths import sum_lengths
+from ...kernels.weights.trimming import trim_visits
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, visit_fixels
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
@@ -30,7 +31,7 @@ from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_of
 from ..products.points.thinning import downsample_batch
-from .visit_memory import VisitList
+from .visit_memory import WORD, DeviceWords, VisitList
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
@@ -54,7 +55,7 @@ class FixelSizes(Part):
     symmetric: int = 1
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class FixelTable:
     """Fixels by voxel and direction.
 
@@ -100,9 +101,9 @@ class FixelTable:
         """Number in C order of the voxel of each fixel, (fixels,)."""
         return np.repeat(np.arange(self.counts.size), self.counts.ravel())
 
-    def without_lobes(self) -> FixelTable:
-        """Return the table without what only visits need, most of its memory."""
-        return replace(self, known=np.zeros(self.counts.shape, bool), lobes=np.zeros((0, 1), np.int32))
+    def drop_lobes(self) -> None:
+        """Forget what only visits need, most of the memory, once a :class:`Visitor` has it."""
+        self.known, self.lobes = np.zeros(self.counts.shape, bool), np.zeros((0, 1), np.int32)
 
     def record(self) -> tuple[FixelGrid, FixelSizes]:
         """Return the kernels' record, and their constants."""
@@ -149,19 +150,30 @@ class _Launch(NamedTuple):
     depth: Array
     visited: Array
 
-    def trim(self, words: Array, first: int) -> VisitList:
+    @property
+    def most(self) -> Array:
+        """The greatest number of visits of the lanes of each team, (teams,)."""
+        return self.visited.max(axis=1)
+
+    @property
+    def starts(self) -> Array:
+        """Where the visits of each team begin that are left without room that nothing has used, (teams,)."""
+        return LANES * (np.cumsum(self.most) - self.most)
+
+    def trim(self, words: Array | DeviceWords, first: int) -> VisitList:
         """Return visits of streamlines from number ``first`` on, without room that nothing has used.
 
-        Words behind a lane's last visit become 0.
+        Words behind a lane's last visit become 0. Those on a device are without such room.
         """
-        most = self.visited.max(axis=1)
-        starts = LANES * (np.cumsum(most) - most)
-        places = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
-        visits = words[places].reshape(-1, LANES)
-        rank = np.arange(len(visits)) - np.repeat(np.cumsum(most) - most, most)
-        visits[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
+        most, starts = self.most, self.starts
+        if not isinstance(words, DeviceWords):
+            places = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
+            visits = words[places].reshape(-1, LANES)
+            rank = np.arange(len(visits)) - np.repeat(np.cumsum(most) - most, most)
+            visits[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
+            words = visits.ravel()
         lanes = np.pad(first + self.order, (0, self.visited.size - len(self.order)), constant_values=-1)
-        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), visits.ravel())
+        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), words)
 
 
 class _LaunchMemory:
@@ -216,12 +228,15 @@ class Visitor:
     Attributes
     ----------
     together : points for which a launch of kernels pays.
+    room : words of visits that may still stay on the device, for those who find a use for them there.
     """
+
+    room: int = 0
 
     def __init__(
         self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None, every: int = 1
     ) -> None:
-        self._every, step_mm = every, every * step_mm
+        self._device, self._every, step_mm = device, every, every * step_mm
         side = float(table.space.voxel_sizes.min())
         if step_mm > LONGEST * side:
             raise InputError(f"a step of {step_mm:g} mm is longer than {LONGEST} voxels of the FODs, of {side:g} mm: "
@@ -231,7 +246,7 @@ class Visitor:
         self.together = TOGETHER if device.on_host else ON_GPU
         grid, sizes = table.record()
         self._fixels = table.count
-        self._program = open_program(device, Source([visit_fixels, sum_lengths], [sizes]), threads=threads)
+        self._program = open_program(device, Source([visit_fixels, sum_lengths, trim_visits], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
         self._memory = local()
@@ -263,7 +278,7 @@ class Visitor:
             with self._visits(*launch) as (memory, slots, visits):
                 lengths = memory.fill({"lengths": np.zeros(self._fixels, np.int32)})  # less than 2^31 units each
                 self._program.run(sum_lengths.__name__, len(visits.depth), slots | lengths)
-                words = None if keep is None else self._words(slots, visits)
+                words = None if keep is None else self._words(memory, slots, visits)
                 sums += self._program.host(lengths["lengths"], self._fixels)
             if keep is not None and words is not None:
                 keep(visits.trim(words, launch[1]))
@@ -331,12 +346,23 @@ class Visitor:
 
     def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
         """Return the visits of some streamlines."""
-        with self._visits(batch, first, last) as (_, slots, launch):
-            words = self._words(slots, launch)
+        with self._visits(batch, first, last) as (memory, slots, launch):
+            words = self._words(memory, slots, launch)
         return launch.trim(words, first)  # while another thread uses the device
 
-    def _words(self, slots: Arguments, launch: _Launch) -> Array:
-        """Copy visits from the device."""
+    def leave_on_device(self) -> None:
+        """Leave visits on the device from now on, as far as they take a quarter of its free memory; it is a GPU."""
+        self.room = (free_memory(self._device) or 0) // (4 * WORD)
+
+    def _words(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> Array | DeviceWords:
+        """Copy visits from the device, or to where they stay."""
+        size = int(LANES * launch.most.sum())
+        if 0 < size <= self.room:
+            self.room -= size
+            places = memory.fill({"begin": launch.starts.astype(np.int32), "depth": launch.most.astype(np.int32)})
+            visits = self._program.empty(size, INTS)
+            self._program.run(trim_visits.__name__, len(launch.depth), slots | places | {"visits": visits})
+            return DeviceWords(visits, size)
         return self._program.host(slots["slots_words"], int(LANES * (launch.depth + 1).sum()))
 
 
