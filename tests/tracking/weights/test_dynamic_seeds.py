@@ -21,6 +21,7 @@ from tistreamlines.io.in_memory import source_of
 from tistreamlines.io.tractograms import stored_batches
 from tistreamlines.run import resume
 from tistreamlines.tracking.seeding.seeds import Draw
+from tistreamlines.tracking.weights import fixels, product
 from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
 from tistreamlines.tracking.weights.fixels import FixelRules, fixels_of
 from tistreamlines.tracking.weights.visits import Visitor
@@ -224,9 +225,11 @@ def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_one():
 def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatch):
     image, weights = field(), []
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
-    give, answers = DynamicSeeds.give_visits, []
-    for call in (lambda *_: False, lambda *all_: answers.append(give(*all_)) or answers[-1]):
-        monkeypatch.setattr(DynamicSeeds, "give_visits", call)
+    give, visitors = DynamicSeeds.give_visits, []
+    monkeypatch.setattr(DynamicSeeds, "give_visits", lambda *all_: visitors.append(give(*all_)) or visitors[-1])
+    find = product.fixels_of
+    for forget in (fixels._IN_USE.clear, lambda: None):  # so that the weights have other fixels, or the same
+        monkeypatch.setattr(product, "fixels_of", lambda *args, forget=forget: forget() or find(*args))
         result = ts.track(
             sh=image, sh_basis="tournier07", output=tmp_path / "x.tck", seed_dynamic="tracked", dg="ifod1", select=200,
             sift2=("tracked", tmp_path / "w.txt"), stopping="binary", stop_mask=mask, arch="cpu", force=True,
@@ -234,7 +237,8 @@ def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatc
         )
         weights.append(np.loadtxt(tmp_path / "w.txt"))
         assert len(weights[-1]) == result.n_streamlines == 200
-    assert answers == [True] and np.array_equal(*weights) and weights[0].std() > 0.1
+    assert visitors[0] is None and visitors[1] is not None
+    assert np.array_equal(*weights) and weights[0].std() > 0.1
 
 
 @pytest.mark.parametrize("pieces", [0, 1, 3, *at_night(2)])
