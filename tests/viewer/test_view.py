@@ -65,7 +65,7 @@ def test_every_format_is_read(files, suffix):
 
 
 def test_a_sample_is_even_and_bounded():
-    sample, whole = Sample(100, simplified=True), bundle()
+    sample, whole = Sample(100, segment_mm=10), bundle()
     for first in range(0, LINES, 137):
         sample.add(whole[first : first + 137])
     kept = sample.batch()
@@ -73,7 +73,7 @@ def test_a_sample_is_even_and_bounded():
     np.testing.assert_allclose([line[0, 1] for line in kept], [4 + 30 * i / LINES for i in range(0, LINES, 16)])
     assert len(kept.points) < 63 * 20  # points on almost straight lines are left out, the ends are not
     np.testing.assert_allclose([line[-1] for line in kept], [line[-1] for line in whole[::16]])
-    few = Sample(20_000, most_points=200, simplified=True)
+    few = Sample(20_000, most_points=200, segment_mm=10)
     few.add(whole)
     assert 0 < len(few.batch().points) <= 200
 
