@@ -7,59 +7,22 @@ import re
 from base64 import b64decode
 from functools import partial
 
-import nibabel as nib
 import numpy as np
 import pytest
 from commands import one_line
 from nibabel.streamlines.trk import encode_value_in_name, header_2_dtype
+from viewed import LINES, POINTS, write_files
 
-from tistreamlines.io.tractograms import batch_of, groups_of_tractogram, stored_batches
+from tistreamlines.io.tractograms import groups_of_tractogram, stored_batches
 from tistreamlines.io.trk import header_of_trk, values_of_trk
-from tistreamlines.io.writer import TractogramWriter
-from tistreamlines.space.batch import Batch, Groups, Space
 from tistreamlines.viewer import scene as scenes
-from tistreamlines.viewer.extras import ExtraMaker, connectomes_of
+from tistreamlines.viewer.extras import ExtraMaker
 from tistreamlines.viewer.scene import scene_of
-
-LINES, SPACE = 300, Space(np.diag([2.0, 2.0, 2.0, 1.0]), (20, 20, 20))
-NAMES = ("low", "high")
-
-
-def bundle() -> Batch:
-    """Bent streamlines from left to right, some of them in two groups; values are coordinates and numbers."""
-    x = np.linspace(2, 36, 60)
-    lines = [np.column_stack([x, np.full(60, 4 + 30 * i / LINES), 10 + 6 * np.sin(x / 6)]) for i in range(LINES)]
-    plain = batch_of(np.concatenate(lines).astype(np.float32), np.full(LINES, 60))
-    numbers = np.arange(LINES)
-    groups = np.where(numbers < 100, 1, np.where(numbers >= 250, 2, 0))
-    return Batch(
-        *(getattr(plain, name) for name in ("points", "offsets", "seeds", "seed_number", "direction_number")),
-        plain.stop_reasons, data_per_streamline={"number": numbers}, data_per_point={"depth": plain.points[:, 2]},
-        groups=(Groups(NAMES, groups[:, None]),),
-    )
 
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """The bundle as .trx and .trk, a map of x and one far away, a parcellation of both ends, and weights."""
-    folder = tmp_path_factory.mktemp("extras")
-    whole = bundle()
-    for suffix in ("trx", "trk"):
-        with TractogramWriter(folder / f"bundle.{suffix}", SPACE) as writer:
-            writer.write(whole if suffix == "trx" else Batch(**vars(whole) | {"groups": ()}))
-    x = 2.0 * np.indices(SPACE.shape, np.float32)[0]
-    far = SPACE.affine.copy()
-    far[:3, 3] = 500
-    labels = np.zeros(SPACE.shape, np.int16)
-    labels[:3], labels[16:, :10], labels[16:, 10:] = 1, 2, 3
-    probabilities = np.stack([labels == label for label in (1, 2, 3)], axis=-1).astype(np.float32) / 2
-    for name, values, affine in (
-        ("x", x, SPACE.affine), ("far", x, far), ("labels", labels, SPACE.affine), ("soft", probabilities, SPACE.affine)
-    ):
-        nib.save(nib.Nifti1Image(values, affine), folder / f"{name}.nii.gz")
-    np.savetxt(folder / "weights.txt", np.arange(LINES) / 10)
-    np.savetxt(folder / "few.txt", np.ones(7))
-    return folder
+    return write_files(tmp_path_factory.mktemp("extras"))
 
 
 def shown(path, **extras):
@@ -86,7 +49,7 @@ def test_values_of_a_file_follow_its_points_and_streamlines(files, suffix, monke
     scene = shown(files / f"bundle.{suffix}")
     points, lengths = drawn(scene)
     assert (scene.every, scene.shown, len(lengths)) == (4, 75, 75)
-    assert len(points) < 75 * 60
+    assert len(points) < 75 * POINTS
     numbers = numbers_of(scene)
     np.testing.assert_allclose(numbers["depth"], points[:, 2], atol=1e-4)
     np.testing.assert_array_equal(numbers["number"], np.arange(0, LINES, 4))
@@ -127,8 +90,8 @@ def test_the_matrix_is_that_of_map(files, run, tmp_path, monkeypatch, weighted):
     """Of all streamlines; nodes are those of the streamlines that are drawn."""
     monkeypatch.setattr(scenes, "MOST_STREAMLINES", 100)
     weights = str(files / "weights.txt") if weighted else None
-    made = connectomes_of(str(files / "labels.nii.gz"), {"connectome_measure": ["mean-length"]}, weights)
-    scene = shown(files / "bundle.trx", connectomes=made, weights=weights)
+    labels, nodes = str(files / "labels.nii.gz"), {"connectome_measure": ["mean-length"]}
+    scene = shown(files / "bundle.trx", labels=labels, nodes=nodes, weights=weights)
     words = ("--connectome", files / "labels.nii.gz", tmp_path / "c.csv", "--connectome-pairs")
     assert run("map", files / "bundle.trx", *words, *(("--weights", weights) if weighted else ())).code == 0
     matrix = scene.extras.matrix

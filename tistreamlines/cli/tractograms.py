@@ -269,7 +269,7 @@ def _scene(context: click.Context, tractogram: Path) -> Scene:
     """Return what ``view`` shows; print warnings."""
     from ..io.placement import placement_doubts
     from ..io.tractograms import groups_of_tractogram, stored_batches
-    from ..viewer.extras import ExtraMaker, connectomes_of
+    from ..viewer.extras import ExtraMaker
     from ..viewer.scene import scene_of
 
     options = context.params
@@ -279,7 +279,7 @@ def _scene(context: click.Context, tractogram: Path) -> Scene:
         raise click.UsageError(f"{flag(next(iter(nodes)))} needs --connectome")
     extras = ExtraMaker(
         tractogram.name, maps=options["maps"], weights=weights, groups=partial(groups_of_tractogram, tractogram),
-        shown=options["groups"], connectomes=None if labels is None else connectomes_of(labels, nodes, weights),
+        shown=options["groups"], labels=labels, nodes=nodes,
     )
     scene = scene_of(tractogram.name, partial(stored_batches, tractogram, values=True), image, extras)
     images = [file for file in (image, labels, *options["maps"]) if file is not None]

@@ -16,6 +16,7 @@ const makeConnectome = (root, facts, nodes, hear) => {
   measure.replaceChildren(...connectome.measures.map(({ name }, k) => new Option(name, k)));
   node.replaceChildren(new Option("all", ""), ...connectome.names.map((name, k) => new Option(name, k)));
   at(".ramp").style.background = "linear-gradient(90deg," + ramp.filter((_, k) => k % 29 === 0).map((c) => "rgb(" + c + ")") + ")";
+  if (connectome.missing.length) told.firstElementChild.append(" The page has no room for " + connectome.missing.join(", ") + ".");
   let chosen = null; // an edge, two places, or a node, one
   const includes = (i) => {
     if (!chosen) return true;

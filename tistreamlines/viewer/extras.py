@@ -24,6 +24,7 @@ from ..tracking.registry import PRODUCTS
 COUNT = "count"
 WINDOW = (1.0, 99.0)  # percentiles of values, between which the colours change at first
 MOST_SETS = 12  # of values at points, each of which takes megabytes of a page
+MOST_NODES = 1000  # of which each measure takes three megabytes
 NO_GRID = Space(np.eye(4), (1, 1, 1))
 
 
@@ -90,15 +91,16 @@ class ExtraMaker:
     weights : file with a number for each streamline.
     groups : function of row numbers that returns the groups of the file.
     shown : names of groups that are shown at first.
-    connectomes : of one parcellation, see :func:`connectomes_of`.
+    labels, nodes : the parcellation whose matrix is shown, and options of it, see :func:`connectomes_of`.
     """
 
     def __init__(
         self, title: str, *, maps: Sequence[ImageLike] = (), weights: str | None = None,
         groups: Callable[[Array], Sequence[StoredGroup]] = lambda rows: (), shown: Sequence[str] = (),
-        connectomes: Connectomes | None = None,
+        labels: str | None = None, nodes: Json | None = None,
     ) -> None:
-        self._title, self._groups, self._shown, self._connectomes = title, groups, shown, connectomes
+        self._title, self._groups, self._shown = title, groups, shown
+        self._connectomes = None if labels is None else connectomes_of(labels, nodes or {}, weights)
         self._notes: list[str] = []
         self._sampler = Sampler.of(maps, note=self._notes.append)
         self._weights, self._path = None if weights is None else load_weights(weights), weights
@@ -183,14 +185,14 @@ def mean_name(name: str) -> str:
     return f"{name} (map), mean"
 
 
-def connectomes_of(labels: str, options: Json, weights: str | None = None) -> Connectomes:
+def connectomes_of(labels: str, options: Json, weights: str | None) -> Connectomes:
     """Return what makes the matrix of a parcellation, with the options that ``track`` and ``map`` have for it.
 
     Raises
     ------
     InputError, ParameterError
-        If a file is missing or damaged, if an option is wrong, or if the parcellation has probabilities, since an end
-        has no single node then.
+        If a file is missing or damaged, if an option is wrong, if the parcellation has probabilities, since an end
+        has no single node then, or if it has too many nodes.
     """
     asked = options.get("connectome_measure") or ()
     measures = dict.fromkeys([COUNT, *([UNWEIGHTED + COUNT] if weights is not None else []), *asked])
@@ -205,4 +207,7 @@ def connectomes_of(labels: str, options: Json, weights: str | None = None) -> Co
     if any(parcellation.shares is not None for parcellation in made.parcellations):
         raise InputError(f"{labels}: has probabilities, of which an end has no single node; give an image with the "
                          "label of the most probable node")
+    if (count := len(made.parcellations[0].nodes)) > MOST_NODES:
+        raise InputError(f"{labels}: has {count:,} nodes, and a page has room for {MOST_NODES:,}; give a lookup table "
+                         "of those that are wanted (--connectome-nodes)")
     return made

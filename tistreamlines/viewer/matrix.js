@@ -19,7 +19,7 @@ const drawMatrix = (() => {
     small.width = small.height = n;
     const place = (i, j) => i <= j ? i * n - i * (i - 1) / 2 + j - i : place(j, i);
     const known = new Map(connectome.measures.map(measure => [measure.name, decoded(measure.values)]));
-    const counts = known.get("unweighted-count") ?? known.get("count");
+    const counted = known.has("unweighted-count") ? "unweighted-count" : "count", counts = known.get(counted);
     let values, errors, whole, zoom = 1, left = 0, top = 0, picked = null, dragged = null, margin = 0, widest = 0;
     const pointers = new Map();
 
@@ -27,7 +27,7 @@ const drawMatrix = (() => {
       const measure = connectome.measures[Number(select.value) || 0];
       values = decoded(measure.values); errors = decoded(measure.errors);
       // counts are whole numbers, which the scale has rounded
-      whole = measure.name === "count";
+      whole = measure.name === counted;
       const image = new ImageData(n, n);
       for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
         const code = values.codes[place(i, j)], at = 4 * (i * n + j);

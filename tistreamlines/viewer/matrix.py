@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..tracking.products.connectome.matrix import Matrix
 
 SCRIPT = Path(__file__).with_name("matrix.js")
-MOST_BYTES = 1_100_000  # of all matrices on a page, about
+MOST_BYTES = 1_100_000  # of all matrices on the page of a report, about
 LARGEST = 65533  # steps of the logarithmic scale of values, besides 0 and what is unknown
 UNKNOWN = 65535
 # from dark to light, as wide steps of lightness as 8 bits allow
@@ -35,14 +35,15 @@ def matrix_colours() -> Array:
     return ramp_of(256)[LIT:]
 
 
-def connectomes(matrices: Iterable[Matrix]) -> list[Json]:
+def connectomes(matrices: Iterable[Matrix], most_bytes: int = MOST_BYTES) -> list[Json]:
     """Return what the page shows of each connectome, for JSON; measures for which there is no room are left out.
 
     Parameters
     ----------
     matrices : what a result holds of its connectomes.
+    most_bytes : room for all of them.
     """
-    shown_matrices, left = [], MOST_BYTES
+    shown_matrices, left = [], most_bytes
     for matrix in matrices:
         measures, missing = [], []
         for name, values in matrix.values.items():

@@ -28,6 +28,7 @@ NEEDED = "the viewer needs ipyniivue: pip install 'tistreamlines[view]'"
 MODULE = re.compile(r'"([^"\\\s]{1000000,})"')
 HERE = Path(__file__).parent
 SCRIPTS = ("matrix.js", "scale.js", "lines.js", "connectome.js", "page.js")
+MATRIX_BYTES = 20_000_000  # of all measures
 RADIUS_MM = 0.3
 SLAB_MM = 4.0  # streamlines so near to a slice are drawn on it
 CLIP = (0.0, 270.0, 0.0)  # depth, azimuth and elevation: without the left half of the image
@@ -98,7 +99,7 @@ def _facts(scene: Scene) -> Json:
             {"name": group.name, "total": group.total, "places": group.places.tolist()} for group in extras.groups
         ],
         "shownGroups": list(extras.shown),
-        "connectome": None if extras.matrix is None else connectomes([extras.matrix])[0],
+        "connectome": None if extras.matrix is None else connectomes([extras.matrix], MATRIX_BYTES)[0],
         "counted": extras.counted, "ramp": (255 * matrix_colours()).astype(int).tolist(),
     }
 
