@@ -1,4 +1,4 @@
-"""What colours and divides the streamlines of a page: values, weights, groups, and the nodes that they join."""
+"""Values, weights, groups and nodes, which colour and divide the streamlines of a page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_values_of_a_file_follow_its_points_and_streamlines(files, suffix, monke
     np.testing.assert_allclose(numbers["depth"], points[:, 2], atol=1e-4)
     np.testing.assert_array_equal(numbers["number"], np.arange(0, LINES, 4))
     assert [each.of_points for each in scene.extras.values if each.name in ("depth", "number")] == [True, False]
-    assert not scene.extras.asked
+    assert not scene.extras.begins_with_values
 
 
 def test_maps_are_sampled_at_the_points_and_along_the_streamlines(files, run, tmp_path):
@@ -68,7 +68,7 @@ def test_maps_are_sampled_at_the_points_and_along_the_streamlines(files, run, tm
     assert run("map", files / "bundle.trx", *words).code == 0
     table = np.genfromtxt(tmp_path / "x.csv", delimiter=",", names=True)
     np.testing.assert_allclose(numbers["x (map), mean"], table["x_mean"], rtol=1e-6)
-    assert scene.extras.asked == 2 and scene.extras.values[0].name == "x (map)"
+    assert scene.extras.begins_with_values and scene.extras.values[0].name == "x (map)"
     low, high = scene.extras.values[0].window
     assert 2 <= low < 4 and 34 < high <= 36
 

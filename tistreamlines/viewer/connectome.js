@@ -17,10 +17,10 @@ const makeConnectome = (root, facts, nodes, hear) => {
   node.replaceChildren(new Option("all", ""), ...connectome.names.map((name, k) => new Option(name, k)));
   at(".ramp").style.background = "linear-gradient(90deg," + ramp.filter((_, k) => k % 29 === 0).map((c) => "rgb(" + c + ")") + ")";
   if (connectome.missing.length) told.firstElementChild.append(" The page has no room for " + connectome.missing.join(", ") + ".");
-  let chosen = null; // an edge, two places, or a node, one
+  let choice = null; // an edge, two places, or a node, one
   const includes = (i) => {
-    if (!chosen) return true;
-    const [a, b] = [nodes[2 * i] - 1, nodes[2 * i + 1] - 1], [c, d] = chosen;
+    if (!choice) return true;
+    const [a, b] = [nodes[2 * i] - 1, nodes[2 * i + 1] - 1], [c, d] = choice;
     return d === undefined ? (a === c && b >= 0) || (b === c && a >= 0) : (a === c && b === d) || (a === d && b === c);
   };
   const nameOf = ([i, j]) => j === undefined ? connectome.names[i] : i === j ? connectome.names[i] + ", with itself" : connectome.names[i] + " – " + connectome.names[j];
@@ -32,24 +32,24 @@ const makeConnectome = (root, facts, nodes, hear) => {
     return sum;
   };
   const choose = (place) => {
-    const same = chosen && place && chosen.join() === place.join();
-    chosen = same ? null : place;
-    node.value = chosen?.length === 1 ? String(chosen[0]) : "";
+    const same = choice && place && choice.join() === place.join();
+    choice = same ? null : place;
+    node.value = choice?.length === 1 ? String(choice[0]) : "";
     let text = "";
-    if (chosen) {
+    if (choice) {
       let drawn = 0;
       for (let i = 0; i < facts.shown; i++) drawn += includes(i);
-      text = nameOf(chosen) + ": " + drawn.toLocaleString("en") + " drawn of " + number(Math.round(total(chosen))) + " streamlines";
+      text = nameOf(choice) + ": " + drawn.toLocaleString("en") + " drawn of " + number(Math.round(total(choice))) + " streamlines";
     }
     at("#edge").textContent = text;
-    at("#all-edges").disabled = !chosen;
+    at("#all-edges").disabled = !choice;
     drawRing();
     hear();
   };
   const valueOf = drawMatrix(at(".matrix"), connectome, ramp, (i, j) => choose([Math.min(i, j), Math.max(i, j)]));
 
   // ------------------------------------------------------------------------------------------------------ the ring
-  const named = n <= NAMED_NODES, radius = named ? RADIUS : FREE_RADIUS;
+  const hasNames = n <= NAMED_NODES, radius = hasNames ? RADIUS : FREE_RADIUS;
   const spot = (k, r) => { const angle = 2 * Math.PI * (k + 0.5) / n - Math.PI / 2; return [r * Math.cos(angle), r * Math.sin(angle)]; };
   const say = (place) => {
     const name = connectome.measures[measure.value].name, lines = [nameOf(place)];
@@ -59,7 +59,7 @@ const makeConnectome = (root, facts, nodes, hear) => {
   };
   const part = (place, attributes, text) => {
     const element = svg("path", { ...attributes, tabindex: place.length === 1 ? 0 : -1, role: "button", "aria-label": text });
-    if (chosen && chosen.join() === place.join()) element.classList.add("chosen");
+    if (choice && choice.join() === place.join()) element.classList.add("chosen");
     element.addEventListener("pointerenter", () => say(place));
     element.addEventListener("click", () => choose(place));
     element.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(place); });
@@ -85,7 +85,7 @@ const makeConnectome = (root, facts, nodes, hear) => {
       const [a, b] = [spot(k - 0.42, radius + 3), spot(k + 0.42, radius + 3)], r = radius + 3;
       return part([k], { d: "M" + a + "A" + r + "," + r + " 0 0 1 " + b, stroke: "hsl(" + 360 * k / n + " 60% 50%)", "stroke-width": 5 }, text);
     });
-    const texts = !named ? [] : connectome.names.map((text, k) => {
+    const texts = !hasNames ? [] : connectome.names.map((text, k) => {
       const angle = 360 * (k + 0.5) / n - 90, isLeft = angle > 90, turned = isLeft ? angle + 180 : angle;
       return svg("text", {
         transform: "rotate(" + turned + ")", x: (isLeft ? -1 : 1) * (radius + 8), "text-anchor": isLeft ? "end" : "start", "dominant-baseline": "central",

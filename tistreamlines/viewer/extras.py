@@ -1,4 +1,4 @@
-"""What colours and divides the streamlines of a page: values, weights, groups, and the nodes that they join."""
+"""Values, weights, groups and nodes, which colour and divide the streamlines of a page."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ class Values:
 
 @dataclass(frozen=True, eq=False)
 class Extras:
-    """What is shown of streamlines besides their directions; see :class:`ExtraMaker`.
+    """Facts that a page shows of streamlines besides their directions; see :class:`ExtraMaker`.
 
     Parameters
     ----------
-    values : their numbers, those that the user asked for first.
-    asked : how many of these the user asked for.
+    values : their numbers; maps and weights, which the user chooses, come first.
+    begins_with_values : whether the first of them colour the streamlines at first.
     groups : of the file.
     shown : names of the groups that are shown at first; all if there are none.
     matrix : of the streamlines of the whole file.
@@ -72,7 +72,7 @@ class Extras:
     """
 
     values: Sequence[Values] = ()
-    asked: int = 0
+    begins_with_values: bool = False
     groups: Sequence[StoredGroup] = ()
     shown: Sequence[str] = ()
     matrix: Matrix | None = None
@@ -82,7 +82,7 @@ class Extras:
 
 
 class ExtraMaker:
-    """Makes what is shown of streamlines besides their directions, while all of them are read.
+    """Makes the :class:`Extras` of streamlines while all of them are read.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ class ExtraMaker:
         )
 
     def of(self, sample: Batch, total: int) -> Extras:
-        """Return what belongs to the streamlines of a sample, whose ``seed_number`` is their row.
+        """Return the extras of the streamlines of a sample, whose ``seed_number`` is their row.
 
         Raises
         ------
@@ -139,27 +139,32 @@ class ExtraMaker:
         """
         if doubts := self._sampler.doubts:
             raise InputError(doubts[0])
-        weights = self._weights
-        if weights is not None and len(weights) != total:
-            raise InputError(f"{self._path}: has {len(weights):,} weights, but {self._title} has {total:,} streamlines")
+        if self._weights is not None and len(self._weights) != total:
+            count = len(self._weights)
+            raise InputError(f"{self._path}: has {count:,} weights, but {self._title} has {total:,} streamlines")
         rows = sample.seed_number
-        values = self._values(sample, None if weights is None else weights[rows])
-        asked = 2 * len(self._sampler.maps) + (weights is not None)
-        groups, matrix, counted = list(self._groups(rows)), None, COUNT
+        groups = list(self._groups(rows))
         if missing := [name for name in self._shown if name not in {group.name for group in groups}]:
-            known = f"it has {first_of([group.name for group in groups])}" if groups else "it has none"
-            raise InputError(f"{self._title}: has no group {missing[0]!r}; {known}")
-        if self._connectomes is not None:
-            if weights is not None:
-                self._connectomes.take_weights(weights)
-                counted = UNWEIGHTED + COUNT
-            (matrix,) = self._connectomes.matrices()
-            self._notes += self._connectomes.doubts
-        nodes = sample.groups[0].numbers if sample.groups and matrix is not None else None
-        return Extras(values, asked, groups, self._shown, matrix, counted, nodes, self._notes)
+            names = first_of([group.name for group in groups]) or "none"
+            raise InputError(f"{self._title}: has no group {missing[0]!r}; it has {names}")
+        values = self._values(sample, None if self._weights is None else self._weights[rows])
+        begins, matrix = self.samples or self._weights is not None, self._matrix()
+        counted = COUNT if self._weights is None else UNWEIGHTED + COUNT
+        nodes = None if matrix is None else sample.groups[0].numbers
+        return Extras(values, begins, groups, self._shown, matrix, counted, nodes, self._notes)
+
+    def _matrix(self) -> Matrix | None:
+        """Return the matrix of all streamlines, or None if there is no parcellation."""
+        if self._connectomes is None:
+            return None
+        if self._weights is not None:
+            self._connectomes.take_weights(self._weights)
+        (matrix,) = self._connectomes.matrices()
+        self._notes += self._connectomes.doubts
+        return matrix
 
     def _values(self, sample: Batch, weights: Array | None) -> list[Values]:
-        """Return the numbers of a sample: those of maps, weights, and those of the file."""
+        """Return the numbers of a sample: of maps, weights, and of the file."""
         points, streamlines = dict(sample.data_per_point), dict(sample.data_per_streamline)
         out = []
         for name in self._sampler.maps:
@@ -186,7 +191,7 @@ def mean_name(name: str) -> str:
 
 
 def connectomes_of(labels: str, options: Json, weights: str | None) -> Connectomes:
-    """Return what makes the matrix of a parcellation, with the options that ``track`` and ``map`` have for it.
+    """Return the maker of the matrix of a parcellation, with the options that ``track`` and ``map`` have for it.
 
     Raises
     ------
@@ -194,20 +199,20 @@ def connectomes_of(labels: str, options: Json, weights: str | None) -> Connectom
         If a file is missing or damaged, if an option is wrong, if the parcellation has probabilities, since an end
         has no single node then, or if it has too many nodes.
     """
-    asked = options.get("connectome_measure") or ()
-    measures = dict.fromkeys([COUNT, *([UNWEIGHTED + COUNT] if weights is not None else []), *asked])
+    counts = [COUNT] if weights is None else [COUNT, UNWEIGHTED + COUNT]
+    measures = dict.fromkeys([*counts, *(options.get("connectome_measure") or ())])
     parameters = Parameters.given({
         **options, "connectome": [(labels, Path("connectome.csv"))], "connectome_measure": list(measures),
         **({} if weights is None else {"weights": weights}),
     })
     make = PRODUCTS["connectome"].check(parameters)
     assert make is not None
-    made = make(NO_GRID, 1.0, None)
-    assert isinstance(made, Connectomes)
-    if any(parcellation.shares is not None for parcellation in made.parcellations):
+    connectomes = make(NO_GRID, 1.0, None)
+    assert isinstance(connectomes, Connectomes)
+    if any(parcellation.shares is not None for parcellation in connectomes.parcellations):
         raise InputError(f"{labels}: has probabilities, of which an end has no single node; give an image with the "
                          "label of the most probable node")
-    if (count := len(made.parcellations[0].nodes)) > MOST_NODES:
+    if (count := len(connectomes.parcellations[0].nodes)) > MOST_NODES:
         raise InputError(f"{labels}: has {count:,} nodes, and a page has room for {MOST_NODES:,}; give a lookup table "
                          "of those that are wanted (--connectome-nodes)")
-    return made
+    return connectomes

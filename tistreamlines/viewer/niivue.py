@@ -94,7 +94,7 @@ def _facts(scene: Scene) -> Json:
         "values": [
             {"name": each.name, "ofPoints": each.of_points, "window": each.window} for each in extras.values
         ],
-        "asked": extras.asked > 0,
+        "beginsWithValues": extras.begins_with_values,
         "groups": [
             {"name": group.name, "total": group.total, "places": group.places.tolist()} for group in extras.groups
         ],

@@ -63,7 +63,7 @@ const turnAll = (on) => {
 const lutOf = (name) => viewer.colormap(name);
 const numbers = facts.values.map((_, i) => new Float32Array(bytesOf("values-" + i)));
 const scales = new Map(); // what the user has chosen for each set of values
-let draw = null, cut = null, density = null, isChosen = () => true, colourScale = null;
+let draw = null, cut = null, isChosen = () => true, colourScale = null;
 const colouring = () => {
   const name = controls.colour.value;
   if (name === "single") {
@@ -109,11 +109,16 @@ const apply = () => {
   }
   viewer.updateGLVolume();
 };
-const showDensity = () => {
-  const volume = viewer.volumes[viewer.volumes.length - 1];
-  [volume.cal_min, volume.cal_max] = [density.low, density.high];
-  volume.colormap = density.map;
-  viewer.updateGLVolume();
+// the scale of an image, in an element, begins with what is there or with what is given
+const scaleOfVolume = (volume, element, label, start) => {
+  const scale = makeScale(element, lutOf, () => show(), label);
+  const show = () => {
+    [volume.cal_min, volume.cal_max] = [scale.low, scale.high];
+    volume.colormap = scale.map;
+    viewer.updateGLVolume();
+  };
+  scale.set(...(start ?? [volume.colormap, volume.cal_min, volume.cal_max]));
+  if (start) show();
 };
 
 // The scale of the colours, at the lower left of a picture.
@@ -237,11 +242,11 @@ const begin = async () => {
   const choices = [["direction", "direction"], ["ends", "direction between ends"], ["single", "one colour"]];
   if (groups.length) choices.push(["group", "group"]);
   controls.colour.replaceChildren(...[...choices, ...facts.values.map(({ name }, i) => [String(i), name])].map(([value, text]) => new Option(text, value)));
-  controls.colour.value = facts.asked ? "0" : facts.shownGroups.length ? "group" : "direction";
+  controls.colour.value = facts.beginsWithValues ? "0" : facts.shownGroups.length ? "group" : "direction";
   colourScale = makeScale(at("colour-scale"), lutOf, keepScale, "streamlines");
-  density = makeScale(at("density-scale"), lutOf, showDensity, "density");
-  density.set("hot", facts.hasImage ? 0.5 : 0, facts.brightest);
-  showDensity();
+  const [image, density] = facts.hasImage ? viewer.volumes : [null, viewer.volumes[0]];
+  if (image) scaleOfVolume(image, at("image-scale"), "image");
+  scaleOfVolume(density, at("density-scale"), "density", ["hot", facts.hasImage ? 0.5 : 0, facts.brightest]);
   at("groups").hidden = !groups.length;
   listGroups();
   at("connectome").hidden = facts.connectome === null;

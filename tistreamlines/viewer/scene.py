@@ -28,7 +28,7 @@ GZIP_LEVEL = 4
 MOST_STREAMLINES = 20_000
 MOST_POINTS = 500_000  # NiiVue's tubes take about 280 bytes of the browser's memory for each
 TOLERANCE_MM, SEGMENT_MM = 0.1, 10.0  # a point that is left out was this near to the line, whose pieces are no longer
-VALUED_MM = 2.0  # length of the pieces if values at points are shown, which change along a straight line
+VALUED_MM = 3.0  # length of the pieces if values at points are shown, which change along a straight line
 
 
 class Sample:
@@ -103,7 +103,7 @@ class Scene:
     brightest : float
         Streamlines in a voxel of the brightest colour.
     extras : Extras
-        What is shown of the streamlines besides their directions.
+        Values, groups and nodes of the streamlines.
     """
 
     title: str
@@ -132,19 +132,19 @@ def scene_of(
     image : str, Path or nibabel image, optional
         Image over which the streamlines lie; of a series, the first volume. Its grid is that of the density.
     extras : ExtraMaker, optional
-        Makes what is shown besides.
+        Makes the values, groups and nodes.
 
     Raises
     ------
     InputError
-        If there is no streamline, if a file is damaged, if the image has no grid for a map, or if what is shown besides
-        does not belong to the streamlines.
+        If there is no streamline, if a file is damaged, if the image has no grid for a map, or if values, groups or
+        nodes do not belong to the streamlines.
     """
     opened, maker = None if image is None else opened_image(image), extras or ExtraMaker(title)
     sample, extent = _read(title, batches(), maker)
     space = extent.grid() if opened is None else opened[1]
     drawn = sample.batch()
-    known, density = maker.of(drawn, sample.total), Density(space, extent.step_mm)
+    shown, density = maker.of(drawn, sample.total), Density(space, extent.step_mm)
     for batch in batches():
         density.add(batch)
     counts = density.counts()
@@ -152,7 +152,7 @@ def scene_of(
     return Scene(
         title, _tck(drawn, space), nifti_of(counts, space), None if opened is None else nifti_of(opened[2], space),
         "" if opened is None else opened[0], len(drawn), sample.total, sample.every,
-        float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0, known,
+        float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0, shown,
     )
 
 
