@@ -16,7 +16,7 @@ from viewed import LINES, POINTS, write_files
 from tistreamlines.io.tractograms import groups_of_tractogram, stored_batches
 from tistreamlines.io.trk import header_of_trk, values_of_trk
 from tistreamlines.viewer import scene as scenes
-from tistreamlines.viewer.extras import ExtraMaker
+from tistreamlines.viewer.extras import ExtraMaker, Values
 from tistreamlines.viewer.scene import scene_of
 
 
@@ -35,7 +35,9 @@ def drawn(scene):
     begin = int(re.search(rb"file: \. (\d+)", scene.streamlines)[1])
     rows = np.frombuffer(scene.streamlines[begin:], "<f4").reshape(-1, 3)[:-1]
     ends = np.flatnonzero(np.isnan(rows[:, 0]))
-    return rows[np.isfinite(rows[:, 0])], np.diff(ends, prepend=-1) - 1
+    lengths = np.diff(ends, prepend=-1) - 1
+    assert lengths[0] == 0, "since NiiVue loses the first one"
+    return rows[np.isfinite(rows[:, 0])], lengths[1:]
 
 
 def numbers_of(scene):
@@ -121,6 +123,14 @@ def test_the_page_holds_what_its_script_needs(files, run):
     assert [group["name"] for group in facts["groups"]] == ["high", "low"] and facts["shownGroups"] == ["low"]
     assert facts["connectome"]["names"] == ["1", "2", "3"] and facts["counted"] == "unweighted-count"
     assert len(b64decode(text("nodes"))) == 8 * LINES
+
+
+@pytest.mark.parametrize(
+    "numbers", [[], [np.nan], [3], [3, 3, np.inf], [1.8e19] * 4, [-3e38, 3e38], [0, 1e-40], [0] * 500 + [1]]
+)
+def test_a_scale_has_two_ends(numbers):
+    low, high = Values("any", True, np.array(numbers, np.float32)).window
+    assert np.isfinite([low, high]).all() and low < high
 
 
 def test_several_numbers_for_a_point_have_no_name(tmp_path):

@@ -87,6 +87,9 @@ def test_the_density_counts_all_and_lies_on_the_image(files):
 def test_no_streamline_is_one_line():
     with pytest.raises(InputError, match="has no streamlines"):
         scene_of("empty.trx", lambda: [])
+    points = batch_of(bundle().points[:3], np.ones(3, int))
+    with pytest.raises(InputError, match="has no streamline of several points"):
+        scene_of("points.trx", lambda: [points])
 
 
 def test_commands_that_cannot_be(files, run, monkeypatch):

@@ -46,13 +46,14 @@ class Values:
     @property
     def window(self) -> tuple[float, float]:
         """The numbers between which the colours change at first."""
-        known = self.numbers[np.isfinite(self.numbers)]
+        known = self.numbers[np.isfinite(self.numbers)].astype(float)
         if not len(known):
             return 0.0, 1.0
         for low, high in (np.percentile(known, WINDOW), (known.min(), known.max())):
             if low < high:
                 return float(low), float(high)
-        return float(known[0]) - 0.5, float(known[0]) + 0.5
+        half = max(abs(float(known[0])) / 1000, 0.5)
+        return float(known[0]) - half, float(known[0]) + half
 
 
 @dataclass(frozen=True, eq=False)

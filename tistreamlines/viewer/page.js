@@ -94,20 +94,27 @@ const refresh = () => {
   document.body.dataset.drawn = count;
   apply();
 };
+const before = {}; // values of the controls for which NiiVue makes something anew
 const apply = () => {
-  const mesh = viewer.meshes[0], last = viewer.volumes.length - 1;
+  const mesh = viewer.meshes[0], thickness = Number(controls.thickness.value);
   mesh.visible = controls.streamlines.checked && mesh.indexCount > 2;
-  viewer.setOpacity(last, controls.density.checked ? 0.85 : 0);
   at("density-scale").hidden = !controls.density.checked;
-  if (facts.hasImage) viewer.setOpacity(0, Number(controls.opacity.value));
-  const thickness = Number(controls.thickness.value);
   cut(controls.slab.value === "" ? null : Number(controls.slab.value), thickness);
-  viewer.setSliceType(Number(controls.view.value));
-  viewer.setClipPlane([Number(controls.depth.value), ...controls.side.value.split(",").map(Number)]);
+  const opacities = [...(facts.hasImage ? [Number(controls.opacity.value)] : []), controls.density.checked ? 0.85 : 0];
+  const clip = [Number(controls.depth.value), ...controls.side.value.split(",").map(Number)];
+  const steps = [
+    ["view", controls.view.value, () => viewer.setSliceType(Number(controls.view.value))],
+    ["clip", clip.join(), () => viewer.setClipPlane(clip)],
+    ["opacities", opacities.join(), () => { opacities.forEach((opacity, i) => { viewer.volumes[i].opacity = opacity; }); viewer.updateGLVolume(); }],
+  ].filter(([name, value]) => before[name] !== value);
+  for (const [name, value, step] of steps) {
+    before[name] = value;
+    step();
+  }
   for (const [name, text] of [["thickness", thickness + " mm"], ["opacity", Math.round(100 * controls.opacity.value) + " %"], ["depth", controls.depth.value]]) {
     controls[name].parentElement.querySelector("output").textContent = text;
   }
-  viewer.updateGLVolume();
+  if (!steps.length) viewer.drawScene();
 };
 // the scale of an image, in an element, begins with what is there or with what is given
 const scaleOfVolume = (volume, element, label, start) => {
@@ -234,7 +241,7 @@ const begin = async () => {
   await viewer.loadFromArrayBuffer(bytesOf("density"), "density.nii.gz");
   await viewer.loadFromArrayBuffer(bytesOf("streamlines"), "streamlines.tck");
   const mesh = viewer.meshes[0];
-  if (mesh.offsetPt0[0] > 0) mesh.offsetPt0 = Uint32Array.from([0, ...mesh.offsetPt0]); // NiiVue loses the first streamline
+  mesh.offsetPt0 = mesh.offsetPt0.slice(-facts.shown - 1); // without the empty streamline, which NiiVue may lose
   if (mesh.offsetPt0.length !== facts.shown + 1) throw new Error("NiiVue reads other streamlines than the page has");
   draw = takeOver(mesh, viewer.gl, facts.radius);
   cut = cutBySlab(viewer, mesh);

@@ -16,6 +16,7 @@ from ..aliases import Array
 from ..errors import InputError
 from ..io.images import grid_of, open_image, read_array
 from ..io.tck import TckSink
+from ..io.tractograms import batch_of
 from ..option import ImageLike
 from ..space.batch import Batch, Space
 from ..tracking.products.density.density import Density
@@ -89,7 +90,7 @@ class Scene:
     title : str
         Name of the tractogram.
     streamlines : bytes
-        The sample, as a TCK file.
+        The sample, as a TCK file, before it a streamline without points.
     density : bytes
         How many streamlines pass through each voxel, as a compressed NIfTI file.
     image : bytes or None
@@ -137,13 +138,15 @@ def scene_of(
     Raises
     ------
     InputError
-        If there is no streamline, if a file is damaged, if the image has no grid for a map, or if values, groups or
-        nodes do not belong to the streamlines.
+        If there is no streamline of several points, if a file is damaged, if the image has no grid for a map, or if
+        values, groups or nodes do not belong to the streamlines.
     """
     opened, maker = None if image is None else opened_image(image), extras or ExtraMaker(title)
     sample, extent = _read(title, batches(), maker)
     space = extent.grid() if opened is None else opened[1]
     drawn = sample.batch()
+    if not len(drawn):
+        raise InputError(f"{title}: has no streamline of several points; there is nothing to show")
     shown, density = maker.of(drawn, sample.total), Density(space, extent.step_mm)
     for batch in batches():
         density.add(batch)
@@ -191,9 +194,11 @@ def opened_image(image: ImageLike) -> tuple[str, Space, Array]:
 
 
 def _tck(batch: Batch, space: Space) -> bytes:
+    """Return points as a TCK file, before them a streamline without points: NiiVue loses the first streamline."""
+    whole = batch_of(batch.points, np.insert(batch.lengths, 0, 0))
     with TemporaryDirectory(prefix="tistreamlines-") as folder, ExitStack() as files:
         sink = TckSink(Path(folder), space, files, {})
-        sink.append(sink.lay_out(batch))
+        sink.append(sink.lay_out(whole))
         return sink.finish().read_bytes()
 
 
