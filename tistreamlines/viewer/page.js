@@ -130,7 +130,7 @@ const scaleOfVolume = (volume, element, label, start) => {
 
 // The scale of the colours, at the lower left of a picture.
 const drawScale = (pen, width, height) => {
-  const size = Math.max(Math.round(Math.min(width, height) / 40), 8), wide = Math.round(width / 4), top = height - 3 * size;
+  const size = Math.max(Math.round(Math.min(width, height) / 40), 8), wide = Math.round(width / 6), top = height - 3 * size;
   for (let k = 0; k < wide; k++) {
     const place = 4 * Math.floor(256 * k / wide);
     pen.fillStyle = "rgb(" + colourScale.lut.slice(place, place + 3) + ")";
