@@ -169,8 +169,8 @@ class ExtraMaker:
         points, streamlines = dict(sample.data_per_point), dict(sample.data_per_streamline)
         out = []
         for name in self._sampler.maps:
-            out.append(Values(map_name(name), True, points.pop(map_name(name), np.zeros(0))))
-            out.append(Values(mean_name(name), False, streamlines.pop(mean_name(name), np.zeros(0))))
+            out.append(Values(map_name(name), True, points.pop(map_name(name))))
+            out.append(Values(mean_name(name), False, streamlines.pop(mean_name(name))))
         if weights is not None:
             out.append(Values("weights", False, weights.astype(np.float32)))
         if len(points) > MOST_SETS:
