@@ -1,22 +1,32 @@
-"""Draw the pictures of the pages on stopping, on regions and on how tracking works, from the phantom of the demo.
+"""Draw the pictures of the pages on stopping, on regions, on how tracking works and on the viewer, from the phantom.
 
     python docs/pictures.py
+
+The phantom is that of the demo. The picture of the viewer needs chromium; without it, the picture stays as it is.
 """
 
 from __future__ import annotations
 
+import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 import tistreamlines as ts
 from tistreamlines.io.picture import png
+from tistreamlines.io.tractograms import groups_of_tractogram, stored_batches
 from tistreamlines.phantom.phantom import make_phantom, save_phantom
+from tistreamlines.viewer.extras import ExtraMaker
+from tistreamlines.viewer.niivue import page_of
+from tistreamlines.viewer.scene import scene_of
 
-IMAGES = Path(__file__).parent / "images"
+IMAGES, SUPPORT = Path(__file__).parent / "images", Path(__file__).parents[1] / "tests" / "support"
+VIEWED = (1200, 1140)  # pixels of the picture of the viewer
 # spheres on the left corticospinal tract of the phantom, in the brainstem and below the cortex, and beside it (RASmm)
 STEM, TOP, BESIDE = (-10, -13, -45, 12), (-25, -9, 45, 20), (-60, -9, 30, 22)
 
@@ -49,6 +59,36 @@ def draw_one(result: ts.TrackResult, background: Any, affine: Any) -> None:
     figure.savefig(IMAGES / "one-streamline.png", dpi=75)
 
 
+def draw_viewer(folder: Path) -> None:
+    """Take a picture of the page of ``view``: groups, and a ring of which an edge is chosen."""
+    sys.path.insert(0, str(SUPPORT))
+    from browser import CHROMIUM, Page
+
+    if CHROMIUM is None:
+        return
+    nodes = {"connectome": (folder / "nodes.nii.gz", folder / "node.csv"), "connectome_nodes": folder / "nodes.tsv"}
+    series = [folder / name for name in ("dwi.nii.gz", "dwi.bval", "dwi.bvec")]
+    named: dict[str, Any] = {"output": folder / "demo.trx", "nseeds": 20_000, "groups": True, **nodes}
+    ts.track(*series, mask=folder / "mask.nii.gz", **named)
+    scene = scene_of("demo.trx", partial(stored_batches, folder / "demo.trx"), folder / "dwi.nii.gz", ExtraMaker(
+        "demo.trx", groups=partial(groups_of_tractogram, folder / "demo.trx"), labels=str(folder / "nodes.nii.gz"),
+        nodes={"connectome_nodes": [str(folder / "nodes.tsv")]},
+    ))
+    (folder / "page.html").write_bytes(page_of(scene))
+    with Page(folder / "profile", *VIEWED) as page:
+        page.dark("light")
+        page.open((folder / "page.html").as_uri())
+        page.until("document.body?.dataset.ready")
+        page.value(
+            "(() => { const colour = document.querySelector('[name=colour]'); colour.value = 'group';"
+            "colour.dispatchEvent(new Event('input', {bubbles: true}));"
+            "document.getElementById('as-ring').click(); })()"
+        )
+        page.picture(folder / "page.png")
+    picture = Image.open(folder / "page.png").convert("RGB").resize([2 * side // 3 for side in VIEWED], Image.LANCZOS)
+    picture.quantize(192, Image.Quantize.MAXCOVERAGE).save(IMAGES / "viewer.png", optimize=True)
+
+
 def main() -> None:
     """Track and draw."""
     phantom = make_phantom()
@@ -70,6 +110,7 @@ def main() -> None:
             (IMAGES / f"{name}.png").write_bytes(png(batch.points, batch.offsets, **head))
         result = ts.track(*series, mask=Path(folder) / "mask.nii.gz", dg="det", nseeds=2000, max_directions=1)
         draw_one(result, phantom.tissues["wm"], phantom.affine)
+        draw_viewer(Path(folder))
 
 
 if __name__ == "__main__":

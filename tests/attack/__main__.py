@@ -44,6 +44,7 @@ from . import (
     mixes,
     names,
     node_tables,
+    pages,
     plugins,
     probabilities,
     products,
@@ -129,6 +130,7 @@ CLASSES = {
     "lines-members": Class(WARM, 30, tractograms.members),
     "lines-counts": Class(WARM, 30, tractograms.counts),
     "lines-foreign": Class(WARM, 60, trx_members.foreign),
+    "view-values": Class(WARM, 30, pages.values),
     "weights-files": Class(WARM, 40, weights.files),
     "weights-lines": Class(WARM, 30, weights.streamlines),
 }

@@ -2,7 +2,9 @@
 
 import json
 import re
+import shlex
 import sys
+from importlib.util import find_spec
 
 import nibabel as nib
 import numpy as np
@@ -359,7 +361,11 @@ class TestDemo:
         ends = np.arange(0, len(nodes), 2)
         assert matrix[ends, ends + 1].sum() > 0.7 * np.triu(matrix).sum(), "most streamlines join the ends of a bundle"
         assert "</html>" in (folder / "report.html").read_text(encoding="utf-8")
-        assert done.out.splitlines()[-1].endswith("report.html")
+        assert table["report"].endswith("report.html")
+        assert table["track where you click"].startswith(f"tistreamlines view --live {folder / 'dwi.nii.gz'} ")
+        if find_spec("ipyniivue") is not None:
+            assert run(*shlex.split(table["look at it"])[1:], "-o", tmp_path / "page.html").code == 0
+            assert "callosum_body_front_a" in (tmp_path / "page.html").read_text(encoding="utf-8")
         assert (folder / "streamlines.png").read_bytes().startswith(b"\x89PNG")
         refused = run("demo", "--output-dir", folder)
         assert refused.code == 1

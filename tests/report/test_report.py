@@ -14,11 +14,12 @@ from PIL import Image
 
 import tistreamlines as ts
 from tistreamlines.report import scene as scenes
-from tistreamlines.report.charts import UNKNOWN, bins, connectomes, encode_matrix
+from tistreamlines.report.charts import bins
 from tistreamlines.report.content import changed_options, command
 from tistreamlines.report.page import Pictures, RunFacts, html
 from tistreamlines.report.scene import PictureFrame, ReportScene, SlicePeaks, StreamlineSample
 from tistreamlines.report.views import density_pictures, peaks_picture, streamline_pictures
+from tistreamlines.viewer.matrix import UNKNOWN, connectomes, encode_matrix
 
 # the first axis points down, the second to the left, the third to the front, a little tilted
 TILTED = np.array([[0.0, -2.5, 0, 40], [0.1, 0, 3, -30], [-2, 0, 0.15, 20], [0, 0, 0, 1]])

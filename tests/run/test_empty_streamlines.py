@@ -178,7 +178,7 @@ def test_weights_must_be_as_many_as_all(place, tmp_path, run):
 def test_a_viewers_sample_counts_them(place, tmp_path):
     _, lines = place
     more, there = with_empties(lines, PLACES["everywhere"])
-    sample = Sample(20, simplified=True)
+    sample = Sample(20, segment_mm=10)
     for batch in stored_batches(write(tmp_path / "a.trx", more, AFFINE, (SIDE,) * 3)):
         sample.add(batch)
     assert sample.total == len(more) and sample.every == 4

@@ -215,7 +215,6 @@ SLOW = {
         "test_no_rule_ends_a_streamline_at_its_seed",
     ),
     "tracking/stopping/tissues": ("test_a_run_without_a_series_warns",),
-    "viewer/view": ("test_a_browser_shows_it_without_an_error",),
     "workers/several": (
         "TestLosses::test_a_device_that_is_lost", "TestLosses::test_a_device_that_is_lost_twice_is_left_out",
         "TestLosses::test_a_device_without_memory", "TestLosses::test_a_worker_that_hangs",

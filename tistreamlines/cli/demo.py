@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -35,7 +37,8 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
 
     The phantom is a small synthetic head whose bundles are known. Its diffusion series, gradients and mask, the
     tractogram, a density map, a connectome of the ends of the bundles, a picture and a page about the run are written
-    to the output folder.
+    to the output folder. The last lines are commands that show the streamlines in a browser, and that track where you
+    click.
     """
     from ..backends import take_compiler
     from ..io.drafts import completed
@@ -69,9 +72,25 @@ def demo(context: click.Context, output_dir: str, nseeds: int, quiet: bool, verb
             **result.table(),
             "valid connections": f"{share.share:.1%}",
             "written": ", ".join(str(folder / name) for name in (TRACTOGRAM, DENSITY, CONNECTOME, PICTURE)),
-            "report": str(folder / REPORT),
+            "report": str(folder / REPORT), **_pages(folder),
         }
         tell("\n".join(f"{name:26}{value}" for name, value in rows.items()))
+
+
+def _pages(folder: Path) -> dict[str, str]:
+    """Return the commands that show what was tracked, and that track where one clicks; where needed, how to install."""
+    shown = ("--image", "pve_wm.nii.gz", "--connectome", "nodes.nii.gz", "--connectome-nodes", "nodes.tsv")
+    commands = {
+        "look at it": ("view", TRACTOGRAM, *shown),
+        "track where you click": ("view", "--live", "dwi.nii.gz", "dwi.bval", "dwi.bvec", "--mask", "mask.nii.gz"),
+    }
+    lines = {
+        name: shlex.join(["tistreamlines", *(str(folder / word) if "." in word else word for word in words)])
+        for name, words in commands.items()
+    }
+    if find_spec("ipyniivue") is None:
+        lines["for these pages"] = "pip install 'tistreamlines[view]'"
+    return lines
 
 
 def _folder(name: str, *, force: bool) -> Path:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from ..devices import ARCHS
-from ..option import OUTPUT, REGIONS, RUNNING
+from ..option import OUTPUT, REGIONS, RUNNING, flag
 from ..options.definitions import join_options, map_options
 from ..space.harmonics import BASES
 from .options import (
@@ -24,6 +25,14 @@ from .options import (
 from .printing import report_line, tell, warnings_afterwards
 from .progress import Display
 
+if TYPE_CHECKING:
+    from ..viewer.scene import Scene
+
+# of track and map
+NODE_OPTIONS = (
+    "connectome_nodes", "connectome_measure", "connectome_sample", "connectome_assignment", "connectome_radius",
+)
+shown, node = group_option("Input"), group_option("Connectome")
 target, counted = group_option("End of the selection"), group_option("Fixels that count")
 
 
@@ -197,24 +206,45 @@ def sift(context: click.Context, tractogram: str, output: str, quiet: bool, verb
 
 @click.command("view", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
-@group_option("Input")("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
+@shown("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
+@shown("--map", "maps", multiple=True, metavar="MAP",
+        help="Colour the streamlines by this map, such as FA, at each point or by its mean along them. The map can "
+        "have any grid.  [can be given several times]")
+@shown("--weights", metavar="FILE",
+        help="Colour the streamlines by a number of each, in the order of the tractogram, as tcksift2 writes them. "
+        "Values of --connectome are those of weighted streamlines.")
+@shown("--group", "groups", multiple=True, metavar="NAME",
+        help="Show this group of a .trx at first; all by default.  [can be given several times]")
+@node("--connectome", metavar="LABELS",
+        help="Show the matrix of how many streamlines join two nodes of this parcellation. A click on an edge or a "
+        "node shows its streamlines alone.")
+@node("--connectome-nodes", multiple=True, metavar="FILE",
+        help="Lookup table whose nodes are the rows, as for tistreamlines map.  [default: the labels from 1 on]")
+@node("--connectome-measure", multiple=True, metavar="MEASURE",
+        help="Values of the matrix, as for tistreamlines map: length, mean-length, inverse-length, inverse-volume.  "
+        "[can be given several times; default: count, which is always there]")
+@node("--connectome-sample", multiple=True, metavar="MAP",
+        help="The matrix also has the mean of this map over the streamlines of each edge.  [can be given several "
+        "times]")
+@parameter_options(("connectome_assignment", "connectome_radius"), group="Connectome")
 @group_option(OUTPUT)("-o", "--output", metavar="PAGE", help="Write the page to a .html file, instead of serving it.")
 @parameter_options(["force"])
 @group_option("Running")("--no-browser", is_flag=True, help="Print the address of the page, and open no browser.")
 @group_option(VERBOSITY)("-q", "--quiet", is_flag=True, help="Print only errors, and the address with --no-browser.")
-def view(file: str, image: str | None, output: str | None, force: bool, no_browser: bool, quiet: bool) -> None:
+@click.pass_context
+def view(
+    context: click.Context, file: str, output: str | None, force: bool, no_browser: bool, quiet: bool, **_: object
+) -> None:
     """Show a tractogram in the browser: a sample of its streamlines over an image, and the density of all.
 
     FILE is a .trx (or its folder), .trk or .tck of any program, in RASmm. At most 20,000 of its streamlines are drawn,
-    at even intervals; the density counts all of them, in the voxels of the image or of 2 mm. The page is served to this
-    computer alone until Ctrl-C, or written to a file that needs no server. It loads nothing from the network. The
-    viewer is NiiVue, which pip install 'tistreamlines[view]' brings.
+    at even intervals; the density and the matrix count all of them. Their colours are directions, maps, weights, groups
+    or values of the file. The page is served to this computer alone until Ctrl-C, or written to a file that needs no
+    server. It loads nothing from the network. The viewer is NiiVue, which pip install 'tistreamlines[view]' brings.
     """
-    from ..io.placement import placement_doubts
-    from ..io.tractograms import check_tractogram, doubts_of_tractogram, stored_batches
+    from ..io.tractograms import check_tractogram, doubts_of_tractogram
     from ..io.writer import check_target, completed
     from ..viewer.niivue import module_text, page_of
-    from ..viewer.scene import scene_of
 
     target = None if output is None else _page(output)
     tractogram = check_tractogram(file)
@@ -223,9 +253,7 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
         check_target(target, force=force)
     for doubt in doubts_of_tractogram(tractogram):
         click.echo(f"Warning: {doubt}", err=True)
-    scene = scene_of(tractogram.name, partial(stored_batches, tractogram), image)
-    for text in placement_doubts([] if image is None else [image]):
-        click.echo(f"Warning: {text}", err=True)
+    scene = _scene(context, tractogram)
     page = page_of(scene)
     if target is None:
         _serve(page, browser=not no_browser, quiet=quiet)
@@ -235,6 +263,29 @@ def view(file: str, image: str | None, output: str | None, force: bool, no_brows
     if not quiet:
         count = f"{scene.shown:,} of {scene.total:,} streamlines"
         tell(f"{click.format_filename(target)}: {count}, {len(page) / 1e6:.1f} MB")
+
+
+def _scene(context: click.Context, tractogram: Path) -> Scene:
+    """Return what ``view`` shows; print warnings."""
+    from ..io.placement import placement_doubts
+    from ..io.tractograms import groups_of_tractogram, stored_batches
+    from ..viewer.extras import ExtraMaker
+    from ..viewer.scene import scene_of
+
+    options = context.params
+    nodes = {name: value for name, value in options_of(context).items() if name in NODE_OPTIONS}
+    labels, weights, image = options["connectome"], options["weights"], options["image"]
+    if labels is None and nodes:
+        raise click.UsageError(f"{flag(next(iter(nodes)))} needs --connectome")
+    extras = ExtraMaker(
+        tractogram.name, maps=options["maps"], weights=weights, groups=partial(groups_of_tractogram, tractogram),
+        shown=options["groups"], labels=labels, nodes=nodes,
+    )
+    scene = scene_of(tractogram.name, partial(stored_batches, tractogram, values=True), image, extras)
+    images = [file for file in (image, labels, *options["maps"]) if file is not None]
+    for text in (*placement_doubts(images), *scene.extras.doubts):
+        click.echo(f"Warning: {text}", err=True)
+    return scene
 
 
 def _tell_report(context: click.Context) -> None:

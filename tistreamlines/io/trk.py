@@ -231,27 +231,53 @@ class TrkRecords(NamedTuple):
     lengths: Vector[np.int64]
 
 
-def streamlines_of_trk(
-    header: TrkHeader,
-) -> Generator[tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]], None, None]:
-    """Read the streamlines, some of them at a time.
+class TrkStreamlines(NamedTuple):
+    """Some streamlines: points (p, 3) in RASmm, how many each has (n,), scalars (p, s) and properties (n, q)."""
 
-    Yields
-    ------
-    points : (p, 3) float32, RASmm
-    lengths : (n,) int64
-        How many points each streamline has.
+    points: npt.NDArray[np.float32]
+    lengths: npt.NDArray[np.int64]
+    scalars: npt.NDArray[np.float32]
+    properties: npt.NDArray[np.float32]
+
+
+def streamlines_of_trk(header: TrkHeader) -> Generator[TrkStreamlines, None, None]:
+    """Read the streamlines, some of them at a time.
 
     Raises
     ------
     InputError
         If the file ends within a streamline, or has another number of them than its header says.
     """
-    width = 3 + int(header.fields["nb_scalars_per_point"])
+    width, columns = 3 + int(header.fields["nb_scalars_per_point"]), int(header.fields["nb_properties_per_streamline"])
     for words, starts, lengths in records_of_trk(header):
         rows = [words[a + 1 : a + 1 + width * n] for a, n in zip(starts, lengths.tolist(), strict=True)]
         values = np.concatenate([words[:0], *rows]).view(np.float32).reshape(-1, width)
-        yield move_points(values[:, :3], header.to_rasmm), lengths
+        behind = np.array(starts, np.int64) + 1 + width * lengths
+        properties = words[behind[:, None] + np.arange(columns)].view(np.float32)
+        yield TrkStreamlines(move_points(values[:, :3], header.to_rasmm), lengths, values[:, 3:], properties)
+
+
+def values_of_trk(header: TrkHeader) -> tuple[dict[str, int], dict[str, int]]:
+    """Return the columns of scalars, and of properties, by name; those with several numbers are left out."""
+    fields = header.fields
+    return (
+        _columns(fields["scalar_name"].tolist(), int(fields["nb_scalars_per_point"])),
+        _columns(fields["property_name"].tolist(), int(fields["nb_properties_per_streamline"])),
+    )
+
+
+def _columns(names: list[bytes], count: int) -> dict[str, int]:
+    """Return the column of each name that has one number; a name may have the count of its numbers behind a 0."""
+    columns, place = dict[str, int](), 0
+    for stored in names:
+        name, _, numbers = stored.partition(b"\0")
+        wide = int(number) if (number := numbers.strip(b"\0")).isdigit() else 1
+        if not name or place + wide > count:
+            break
+        if wide == 1:
+            columns[name.decode("latin1")] = place
+        place += wide
+    return columns
 
 
 def records_of_trk(header: TrkHeader) -> Generator[TrkRecords, None, None]:

@@ -18,7 +18,8 @@ from ..io.picture import DIRECTIONS, VIEWS, direction_colours
 from ..option import flag
 from ..space.batch import Space
 from ..space.harmonics import order_of, sampling_matrix
-from .charts import nice, ramp_of
+from ..viewer.matrix import ramp_of
+from .charts import nice
 from .content import HABITS, SERIES
 from .markup import colour_stops, fill_template, notes, page_of, picture_of, section, table_of, three_views
 from .scene import ImageScene

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -16,8 +15,10 @@ from ..aliases import Array, Json
 from ..io.picture import DIRECTIONS, VIEWS
 from ..kernels.stop_reasons import DROPPED, Stop
 from ..tracking.products.connectome.matrix import Matrix
+from ..viewer.matrix import SCRIPT, connectomes, matrix_colours, ramp_of
+from ..viewer.niivue import json_text
 from . import content
-from .charts import bins, connectomes, curves, facts, nice, ramp_of
+from .charts import bins, curves, facts, nice
 from .markup import (
     HERE,
     bullets,
@@ -86,25 +87,20 @@ def html(run: RunFacts, scene: ReportScene, pictures: Pictures) -> str:
     str
         HTML in UTF-8, with a light and a dark theme, and one for print.
     """
-    record, script = run.record, (HERE / "matrix.js").read_text(encoding="utf-8")
+    record = run.record
+    script = "".join(file.read_text(encoding="utf-8") for file in (SCRIPT, HERE / "matrices.js"))
     matrices = connectomes(run.connectomes)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = (
         _pictures(scene, pictures), _counts(run), _weights(run), _connectomes(matrices), _run(run), notes(run.notes),
         _references(record), _options(record),
     )
-    data = {"ramp": (255 * ramp_of(256)[20:]).astype(int).tolist(), "connectomes": matrices}
+    data = {"ramp": (255 * matrix_colours()).astype(int).tolist(), "connectomes": matrices}
     return page_of(
         content.title(record, run.output), record["versions"]["tistreamlines"], content.headline(record).items(),
         record.get("warnings") or (), sections,
-        fill_template("scripts", data=_json(data), script=script) if matrices else "", f"'sha256-{digest}'",
+        fill_template("scripts", data=json_text(data), script=script) if matrices else "", f"'sha256-{digest}'",
     )
-
-
-def _json(data: Json) -> str:
-    """Return JSON that cannot end the element that it stands in."""
-    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 # ------------------------------------------------------------------------------------------------------------ pictures
@@ -190,7 +186,7 @@ def _connectome(place: int, matrix: Json) -> str:
     if matrix["missing"]:
         out += f" The page has no room for {', '.join(matrix['missing'])}: see the files."
     choices = "".join(f'<option value="{k}">{escape(m["name"])}</option>' for k, m in enumerate(matrix["measures"]))
-    stops = colour_stops(ramp_of(256)[20::29])
+    stops = colour_stops(matrix_colours()[::29])
     canvas = fill_template("matrix", place=place, choices=choices, nodes=nodes, stops=stops)
     return section(
         "Connectome", "connectome", nodes=nodes, labels=escape(matrix["labels"]), facts=escape(out),

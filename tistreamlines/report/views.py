@@ -17,7 +17,7 @@ from ..io.picture import VIEWS, View, direction_colours
 from ..io.sidecar import write_json
 from ..io.writer import completed
 from ..space.batch import last_points
-from .charts import ramp_of
+from ..viewer.matrix import ramp_of
 from .content import files_of
 from .page import Pictures, RunFacts, html
 from .scene import ReportScene, SlicePeaks

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -239,7 +240,7 @@ def _add(path: Path, makers: Products, shown: Shown | None) -> tuple[int, int]:
     first = empty = 0
     for batch in _batches(path):
         if not batch.seed_number.any():  # the file has no numbers of seeds
-            batch.seed_number[:] = np.arange(first, first + len(batch), dtype=np.uint32)
+            batch = replace(batch, seed_number=np.arange(first, first + len(batch), dtype=np.uint32))
         makers.add(batch)
         if shown is not None:
             shown.add(batch)

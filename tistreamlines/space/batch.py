@@ -190,7 +190,7 @@ class Batch:
         points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return cls(
             points, offsets, *others, data_per_streamline=_join(parts, "data_per_streamline"),
-            data_per_point=_join(parts, "data_per_point"),
+            data_per_point=_join(parts, "data_per_point"), groups=_join_groups(parts),
         )
 
     @property
@@ -238,6 +238,12 @@ def _join(parts: Iterable[Batch], kind: str) -> dict[str, npt.NDArray]:
     data = [getattr(part, kind) for part in parts]
     names = dict.fromkeys(name for arrays in data for name in arrays)
     return {name: np.concatenate([arrays[name] for arrays in data if name in arrays]) for name in names}
+
+
+def _join_groups(parts: Iterable[Batch]) -> tuple[Groups, ...]:
+    """Join the groups of batches, all of which have the same names, except for batches without streamlines."""
+    kinds = zip(*(part.groups for part in parts if len(part)), strict=True)
+    return tuple(Groups(kind[0].names, np.concatenate([each.numbers for each in kind])) for kind in kinds)
 
 
 class Outline(Batch):

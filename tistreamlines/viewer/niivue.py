@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+from ..aliases import Json
 from ..errors import InputError
+from .matrix import connectomes, matrix_colours
 from .scene import Scene
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 NEEDED = "the viewer needs ipyniivue: pip install 'tistreamlines[view]'"
 # the widget's script has NiiVue's own module in a string, percent-encoded, with which it writes pages
 MODULE = re.compile(r'"([^"\\\s]{1000000,})"')
+HERE = Path(__file__).parent
+SCRIPTS = ("matrix.js", "scale.js", "lines.js", "connectome.js", "page.js")
+MATRIX_BYTES = 20_000_000  # of all measures
 RADIUS_MM = 0.3
 SLAB_MM = 4.0  # streamlines so near to a slice are drawn on it
 CLIP = (0.0, 270.0, 0.0)  # depth, azimuth and elevation: without the left half of the image
@@ -61,21 +66,48 @@ def page_of(scene: Scene) -> bytes:
     """
     drawn = "all are drawn" if scene.every == 1 else f"one in {scene.every} is drawn ({scene.shown:,})"
     over = f" over {scene.image_name}" if scene.image is not None else ""
-    facts = {
-        "radius": RADIUS_MM, "slab": SLAB_MM, "clip": CLIP, "brightest": scene.brightest,
-        "hasImage": scene.image is not None,
-    }
+    blocks = {"streamlines": scene.streamlines, "density": scene.density, "image": scene.image or b""}
+    blocks |= {f"values-{i}": each.numbers.astype("<f4").tobytes() for i, each in enumerate(scene.extras.values)}
+    blocks["nodes"] = b"" if scene.extras.nodes is None else scene.extras.nodes.astype("<i4").tobytes()
     parts = {
         "title": escape(scene.title),
         "counts": escape(f"{scene.total:,} streamlines; {drawn}{over}"),
-        "facts": json.dumps(facts),
-        "streamlines": b64encode(scene.streamlines).decode(),
-        "density": b64encode(scene.density).decode(),
-        "image": b64encode(scene.image or b"").decode(),
+        "facts": json_text(_facts(scene)),
+        "style": HERE.joinpath("page.css").read_text(encoding="utf-8"),
+        "script": "".join(HERE.joinpath(name).read_text(encoding="utf-8") for name in SCRIPTS),
+        "data": "\n".join(
+            f'<script type="text/plain" id="{name}">{b64encode(block).decode()}</script>'
+            for name, block in blocks.items()
+        ),
         # no text within a script may look like its end
         "niivue": module_text().replace("</script", r"<\/script"),
     }
-    return filled(Path(__file__).with_name("page.html"), parts)
+    return filled(HERE / "page.html", parts)
+
+
+def _facts(scene: Scene) -> Json:
+    """Return what the script of a page has to know of a scene, besides the blocks of numbers."""
+    extras = scene.extras
+    return {
+        "radius": RADIUS_MM, "slab": SLAB_MM, "clip": CLIP, "brightest": scene.brightest,
+        "hasImage": scene.image is not None, "shown": scene.shown, "total": scene.total,
+        "values": [
+            {"name": each.name, "ofPoints": each.of_points, "window": each.window} for each in extras.values
+        ],
+        "beginsWithValues": extras.begins_with_values,
+        "groups": [
+            {"name": group.name, "total": group.total, "places": group.places.tolist()} for group in extras.groups
+        ],
+        "shownGroups": list(extras.shown),
+        "connectome": None if extras.matrix is None else connectomes([extras.matrix], MATRIX_BYTES)[0],
+        "counted": extras.counted, "ramp": (255 * matrix_colours()).astype(int).tolist(),
+    }
+
+
+def json_text(data: Json) -> str:
+    """Return JSON that cannot end the element that it stands in."""
+    text = json.dumps(data, separators=(",", ":"), allow_nan=False)
+    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def filled(template: Path, parts: Mapping[str, str]) -> bytes:

@@ -6,7 +6,7 @@ import gzip
 import math
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -21,12 +21,15 @@ from ..option import ImageLike
 from ..space.batch import Batch, Space
 from ..tracking.products.density.density import Density
 from ..tracking.products.grid import MOST_SIDE, MOST_VOXELS, Extent
+from ..tracking.products.points.compression import compress_batch
+from .extras import ExtraMaker, Extras
 
 BRIGHTEST = 99.5  # percentile of the voxels with streamlines that has the brightest colour
 GZIP_LEVEL = 4
 MOST_STREAMLINES = 20_000
 MOST_POINTS = 500_000  # NiiVue's tubes take about 280 bytes of the browser's memory for each
 TOLERANCE_MM, SEGMENT_MM = 0.1, 10.0  # a point that is left out was this near to the line, whose pieces are no longer
+VALUED_MM = 3.0  # length of the pieces if values at points are shown, which change along a straight line
 
 
 class Sample:
@@ -36,9 +39,11 @@ class Sample:
     ----------
     most_streamlines, most_points : int
         The bounds.
-    simplified : bool
-        Leave out points on an almost straight line between others, with DIPY's ``compress_streamlines``, and in the end
-        streamlines of one point, which cannot be drawn.
+    segment_mm : float, optional
+        Leave out points on an almost straight line between others, which is no longer, and in the end streamlines of
+        one point, which cannot be drawn; by default, all stay.
+    extend : callable
+        Is called with the streamlines that are chosen, before points are left out, and returns them.
 
     Attributes
     ----------
@@ -48,16 +53,19 @@ class Sample:
         Number of streamlines so far.
     """
 
-    def __init__(self, most_streamlines: int, most_points: float = math.inf, *, simplified: bool = False) -> None:
+    def __init__(
+        self, most_streamlines: int, most_points: float = math.inf, *, segment_mm: float | None = None,
+        extend: Callable[[Batch], Batch] = lambda batch: batch,
+    ) -> None:
         self.every, self.total = 1, 0
-        self._most, self._simplified = (most_streamlines, most_points), simplified
+        self._most, self._segment_mm, self._extend = (most_streamlines, most_points), segment_mm, extend
         self._kept, self._held = list[Batch](), (0, 0)  # and how many streamlines and points these have
 
     def add(self, batch: Batch) -> None:
         """Take what the sample needs of a batch, which is read once."""
-        chosen = batch[-self.total % self.every :: self.every]
+        chosen = self._extend(batch[-self.total % self.every :: self.every])
         self.total += len(batch)
-        self._keep(_simplify(chosen) if self._simplified else chosen)
+        self._keep(chosen if self._segment_mm is None else compress_batch(chosen, TOLERANCE_MM, self._segment_mm))
         while self._held[0] > self._most[0] or self._held[1] > self._most[1]:
             half = Batch.concatenate(self._kept)[::2]
             self._kept, self._held, self.every = [], (0, 0), 2 * self.every
@@ -70,17 +78,7 @@ class Sample:
     def batch(self) -> Batch:
         """Return the sample."""
         whole = Batch.concatenate(self._kept)
-        return whole[whole.lengths > 1] if self._simplified else whole
-
-
-def _simplify(batch: Batch) -> Batch:
-    """Leave out points on almost straight lines."""
-    from dipy.tracking.streamlinespeed import compress_streamlines
-
-    if not len(batch):
-        return batch
-    lines = compress_streamlines([*batch], tol_error=TOLERANCE_MM, max_segment_length=SEGMENT_MM)
-    return batch_of(np.concatenate(lines), np.array([*map(len, lines)], np.int64))
+        return whole if self._segment_mm is None else whole[whole.lengths > 1]
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ class Scene:
     title : str
         Name of the tractogram.
     streamlines : bytes
-        The sample, as a TCK file.
+        The sample, as a TCK file, before it a streamline without points.
     density : bytes
         How many streamlines pass through each voxel, as a compressed NIfTI file.
     image : bytes or None
@@ -105,6 +103,8 @@ class Scene:
         One streamline in so many is in the sample.
     brightest : float
         Streamlines in a voxel of the brightest colour.
+    extras : Extras
+        Values, groups and nodes of the streamlines.
     """
 
     title: str
@@ -116,9 +116,12 @@ class Scene:
     total: int
     every: int
     brightest: float
+    extras: Extras = Extras()
 
 
-def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLike | None = None) -> Scene:
+def scene_of(
+    title: str, batches: Callable[[], Iterable[Batch]], image: ImageLike | None = None, extras: ExtraMaker | None = None
+) -> Scene:
     """Make the scene of a tractogram, which is read twice: for the sample and its extent, and for the density.
 
     Parameters
@@ -129,30 +132,50 @@ def scene_of(title: str, batches: Callable[[], Iterable[Batch]], image: ImageLik
         Returns all streamlines in batches, each time from the start.
     image : str, Path or nibabel image, optional
         Image over which the streamlines lie; of a series, the first volume. Its grid is that of the density.
+    extras : ExtraMaker, optional
+        Makes the values, groups and nodes.
 
     Raises
     ------
     InputError
-        If there is no streamline, if a file is damaged, or if the image has no grid for a map.
+        If there is no streamline of several points, if a file is damaged, if the image has no grid for a map, or if
+        values, groups or nodes do not belong to the streamlines.
     """
-    opened = None if image is None else opened_image(image)
-    sample, extent = Sample(MOST_STREAMLINES, MOST_POINTS, simplified=True), Extent()
-    for batch in batches():
-        sample.add(batch)
-        extent.add(batch)
-    if not sample.total:
-        raise InputError(f"{title}: has no streamlines; there is nothing to show")
+    opened, maker = None if image is None else opened_image(image), extras or ExtraMaker(title)
+    sample, extent = _read(title, batches(), maker)
     space = extent.grid() if opened is None else opened[1]
-    density = Density(space, extent.step_mm)
+    drawn = sample.batch()
+    if not len(drawn):
+        raise InputError(f"{title}: has no streamline of several points; there is nothing to show")
+    shown, density = maker.of(drawn, sample.total), Density(space, extent.step_mm)
     for batch in batches():
         density.add(batch)
-    counts, drawn = density.counts(), sample.batch()
+    counts = density.counts()
     passed = counts[counts > 0]
     return Scene(
         title, _tck(drawn, space), nifti_of(counts, space), None if opened is None else nifti_of(opened[2], space),
         "" if opened is None else opened[0], len(drawn), sample.total, sample.every,
-        float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0,
+        float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0, shown,
     )
+
+
+def _read(title: str, batches: Iterable[Batch], maker: ExtraMaker) -> tuple[Sample, Extent]:
+    """Return an even sample of the streamlines, whose seed numbers are rows of the file, and the extent of all."""
+    sample, extent, first = None, Extent(), 0
+    for batch in batches:
+        valued = maker.samples or bool(batch.data_per_point)
+        sample = sample or Sample(
+            MOST_STREAMLINES, MOST_POINTS, segment_mm=VALUED_MM if valued else SEGMENT_MM, extend=maker.extend
+        )
+        rows = np.arange(first, first + len(batch), dtype=np.uint32)
+        numbered = replace(batch, seed_number=rows)
+        maker.add(batch if batch.seed_number.any() else numbered)
+        sample.add(numbered)
+        extent.add(batch)
+        first += len(batch)
+    if sample is None or not sample.total:
+        raise InputError(f"{title}: has no streamlines; there is nothing to show")
+    return sample, extent
 
 
 def opened_image(image: ImageLike) -> tuple[str, Space, Array]:
@@ -171,9 +194,11 @@ def opened_image(image: ImageLike) -> tuple[str, Space, Array]:
 
 
 def _tck(batch: Batch, space: Space) -> bytes:
+    """Return points as a TCK file, before them a streamline without points: NiiVue loses the first streamline."""
+    whole = batch_of(batch.points, np.insert(batch.lengths, 0, 0))
     with TemporaryDirectory(prefix="tistreamlines-") as folder, ExitStack() as files:
         sink = TckSink(Path(folder), space, files, {})
-        sink.append(sink.lay_out(batch))
+        sink.append(sink.lay_out(whole))
         return sink.finish().read_bytes()
 
 

@@ -12,7 +12,7 @@ def batch_of(points, lengths):
     n = len(lengths)
     return Batch(
         points, np.cumsum([0, *lengths]), np.zeros((n, 3)), np.arange(n), np.zeros(n), np.zeros((n, 2)),
-        data_per_point={"fa": np.zeros(len(points))},
+        data_per_point={"x": np.asarray(points)[:, 0]},
     )
 
 
@@ -41,7 +41,7 @@ def test_points_are_those_of_dipy(kind, tolerance, longest):
     ours, theirs = compress_batch(batch, tolerance, longest), compress_streamlines(list(batch), tolerance, longest)
     for points, expected in zip(ours, theirs, strict=True):
         np.testing.assert_array_equal(points, expected)
-    assert not ours.data_per_point
+    np.testing.assert_array_equal(ours.data_per_point["x"], ours.points[:, 0])
     assert np.array_equal(ours.seed_number, batch.seed_number)
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
@@ -45,6 +46,7 @@ QSIRECON_RADIUS = 2.0  # mm
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
+Made = TypeVar("Made")
 Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
 
 
@@ -205,9 +207,18 @@ class Connectomes(ProductFile):
         work = zip(held, parts, strict=True)
         self._held = in_threads(lambda item: item[0].weighted(item[1][:, None] * units), work, self._threads)
 
+    @property
+    def parcellations(self) -> list[Parcellation]:
+        """Those whose nodes are the rows of the matrices."""
+        return [edges.parcellation for edges in self._edges]
+
+    def nodes(self, batch: Batch) -> list[Array]:
+        """Return the nodes of both ends of the streamlines of a batch, (n, 2), 0 for none, in each parcellation."""
+        return self._lookup.along(batch)
+
     def groups(self, batch: Batch) -> tuple[Groups, ...]:
         """Return the nodes of the streamlines of a batch as groups, for each parcellation."""
-        return tuple(map(Groups, self._group_names, self._lookup.along(batch)))
+        return tuple(map(Groups, self._group_names, self.nodes(batch)))
 
     def collector(self, space: Space, settings: Settings) -> DeviceConnectomes | None:
         """Have only ends and lengths come back; return None if other points, or the order of all, are needed."""
@@ -215,16 +226,29 @@ class Connectomes(ProductFile):
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices, several at a time."""
-        self._backlog.wait()
-        blocks = in_threads(self._block, join_blocks(self._held), self._threads)
-        work = in_threads(partial(self._finish, blocks, force=force), range(len(self._edges)), self._threads)
-        self.value = tuple(matrix for matrix, *_ in work)
-        doubts = [*self._many_groups, *self._sampled.doubts]
-        doubts += [text for edges, matrix in zip(self._edges, self.value, strict=True) for text in edges.doubts(matrix)]
+        work = self._each(partial(self._finish, force=force))
+        self._take([matrix for matrix, *_ in work])
         self.details = {
             "matrices": [details for _, details, _ in work], "files": [file for *_, files in work for file in files],
         }
         self.details |= {"samples": self._sampled.details} if self._sampled.maps else {}
+
+    def matrices(self) -> tuple[Matrix, ...]:
+        """Wait until all streamlines are added, and return the matrices, which are not written."""
+        self._take([matrix for matrix, _ in self._each(self._matrix)])
+        return self.value
+
+    def _each(self, make: Callable[[Sequence[Block], int], Made]) -> list[Made]:
+        """Make something of each connectome, several at a time."""
+        self._backlog.wait()
+        blocks = in_threads(self._block, join_blocks(self._held), self._threads)
+        return in_threads(partial(make, blocks), range(len(self._edges)), self._threads)
+
+    def _take(self, matrices: Sequence[Matrix]) -> None:
+        """Keep the matrices, and why they may be wrong."""
+        self.value = tuple(matrices)
+        doubts = [*self._many_groups, *self._sampled.doubts]
+        doubts += [text for edges, matrix in zip(self._edges, self.value, strict=True) for text in edges.doubts(matrix)]
         self.doubts = tuple(doubts)
 
     def _block(self, held: Held) -> Block:
@@ -233,7 +257,14 @@ class Connectomes(ProductFile):
     def _finish(
         self, blocks: Sequence[Block], place: int, *, force: bool
     ) -> tuple[Matrix, Json, list[dict[str, str]]]:
-        """Add the streamlines that were held to a connectome, and write it; return also what the record says of it."""
+        """Write a connectome; return it, and what the record says of it."""
+        edges, (matrix, pairs) = self._edges[place], self._matrix(blocks, place)
+        if self._pairs:
+            edges.write_pairs(pairs, force=force)
+        return matrix, *edges.write(matrix, self._measures, force=force)
+
+    def _matrix(self, blocks: Sequence[Block], place: int) -> tuple[Matrix, list[Array]]:
+        """Add the streamlines that were held to a connectome; return it, and the nodes of these if they are written."""
         edges, pairs = self._edges[place], list[Array]()
         for block in blocks:
             nodes = block.nodes(place)
@@ -246,9 +277,7 @@ class Connectomes(ProductFile):
         if self._zero_diagonal:
             matrix.values.zero_diagonal()
             matrix.errors.zero_diagonal()
-        if self._pairs:
-            edges.write_pairs(pairs, force=force)
-        return matrix, *edges.write(matrix, self._measures, force=force)
+        return matrix, pairs
 
 
 def group_names(parcels: Sequence[Edges]) -> list[tuple[str, ...]]:

@@ -30,10 +30,11 @@ def compress_batch(batch: Batch, tolerance_mm: float, segment_mm: float) -> Batc
     Returns
     -------
     Batch
-        The streamlines, without values at each of their points.
+        The streamlines, with the values at the points that stay.
     """
     kept = np.zeros(len(batch.points), np.uint8)
     _choose_points(batch.points, batch.offsets, float(tolerance_mm), float(segment_mm), kept)
     before = np.concatenate([[0], np.cumsum(kept, dtype=np.int64)])
     points = batch.points.compress(kept.view(bool), axis=0)
-    return replace(batch, points=points, offsets=before[batch.offsets], data_per_point={})
+    values = {name: each.compress(kept.view(bool)) for name, each in batch.data_per_point.items()}
+    return replace(batch, points=points, offsets=before[batch.offsets], data_per_point=values)

@@ -1,9 +1,9 @@
-"use strict";
-// Draws each connectome on its canvas: the wheel, a pinch or the buttons zoom, dragging moves, pointing tells a value.
-(() => {
+// Draws a connectome on its canvas: the wheel, a pinch or the buttons zoom, dragging moves, pointing tells a value.
+//
+// drawMatrix takes an element with the canvas and its controls, a connectome of viewer/matrix.py, colours, and what
+// hears of a click: two places of nodes. It returns the value of two nodes by the name of a measure.
+const drawMatrix = (() => {
   const UNKNOWN = 65535, STEPS = 65532, LEAST_LABEL = 13, FONT = "12px system-ui, sans-serif", GAP = 5;
-  const data = JSON.parse(document.getElementById("connectomes").textContent);
-  const ramp = data.ramp;
   const number = v => v === 0 ? "0" : Number.isInteger(v) && v < 1e4 ? String(v) : Number(v.toPrecision(4)).toLocaleString("en");
 
   function decoded(coded) {
@@ -13,19 +13,21 @@
     return {codes, value: k => codes[k] === 0 ? 0 : codes[k] === UNKNOWN ? NaN : coded.low * Math.exp((codes[k] - 1) / STEPS * span)};
   }
 
-  function show(root, made) {
+  return (root, connectome, ramp, hear = () => {}) => {
     const canvas = root.querySelector("canvas"), select = root.querySelector("select"), told = root.querySelector(".told");
-    const low = root.querySelector(".least"), high = root.querySelector(".most"), n = made.nodes.length, small = document.createElement("canvas");
+    const low = root.querySelector(".least"), high = root.querySelector(".most"), n = connectome.nodes.length, small = document.createElement("canvas");
     small.width = small.height = n;
     const place = (i, j) => i <= j ? i * n - i * (i - 1) / 2 + j - i : place(j, i);
+    const known = new Map(connectome.measures.map(measure => [measure.name, decoded(measure.values)]));
+    const counted = known.has("unweighted-count") ? "unweighted-count" : "count", counts = known.get(counted);
     let values, errors, whole, zoom = 1, left = 0, top = 0, picked = null, dragged = null, margin = 0, widest = 0;
     const pointers = new Map();
 
     function choose() {
-      const one = made.measures[Number(select.value) || 0];
-      values = decoded(one.values); errors = decoded(one.errors);
+      const measure = connectome.measures[Number(select.value) || 0];
+      values = decoded(measure.values); errors = decoded(measure.errors);
       // counts are whole numbers, which the scale has rounded
-      whole = one.name === "count";
+      whole = measure.name === counted;
       const image = new ImageData(n, n);
       for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
         const code = values.codes[place(i, j)], at = 4 * (i * n + j);
@@ -34,7 +36,7 @@
         image.data.set([...colour, 255], at);
       }
       small.getContext("2d").putImageData(image, 0, 0);
-      low.textContent = number(one.values.low); high.textContent = number(one.values.high);
+      low.textContent = number(measure.values.low); high.textContent = number(measure.values.high);
       draw(); tell();
     }
 
@@ -44,7 +46,7 @@
       canvas.width = canvas.height = Math.round(size * dense);
       const pen = canvas.getContext("2d"), style = getComputedStyle(root);
       pen.scale(dense, dense); pen.font = FONT;
-      widest = widest || Math.max(...made.names.map(name => pen.measureText(name).width));
+      widest = widest || Math.max(...connectome.names.map(name => pen.measureText(name).width));
       // names lie beside the cells, where these are large enough
       const room = Math.min(widest + 2 * GAP, .3 * size);
       margin = (size - room) * zoom / n >= LEAST_LABEL ? room : 0;
@@ -67,7 +69,7 @@
     // those of rows left of them, those of columns above them, for rows and columns whose middle is shown
     function names(pen, cell, colour) {
       pen.fillStyle = colour; pen.textBaseline = "middle";
-      const middles = first => made.names.map((name, k) => [name, (k - first + .5) * cell]).filter(([, at]) => at >= 0 && at <= n * cell / zoom);
+      const middles = first => connectome.names.map((name, k) => [name, (k - first + .5) * cell]).filter(([, at]) => at >= 0 && at <= n * cell / zoom);
       pen.textAlign = "right";
       for (const [name, at] of middles(top)) pen.fillText(name, margin - GAP, margin + at, margin - 2 * GAP);
       pen.textAlign = "left";
@@ -81,10 +83,11 @@
       if (!picked) return;
       const [i, j] = picked, k = place(i, j), value = whole ? Math.round(values.value(k)) : values.value(k), error = errors.value(k);
       const lines = [
-        ["", i === j ? `${made.names[i]}, with itself` : `${made.names[i]} \u2013 ${made.names[j]}`],
+        ["", i === j ? `${connectome.names[i]}, with itself` : `${connectome.names[i]} \u2013 ${connectome.names[j]}`],
         ["value", `${select.selectedOptions[0].textContent}: ${Number.isNaN(value) ? "not known" : number(value)}`],
         ["quiet", Number.isNaN(error) ? "standard error: not known" : `standard error: \u00b1${number(error)}`],
-        ["quiet", `labels ${made.nodes[i]} and ${made.nodes[j]}`]];
+        ...(whole || !counts ? [] : [["quiet", `${number(Math.round(counts.value(k)))} streamlines`]]),
+        ["quiet", `labels ${connectome.nodes[i]} and ${connectome.nodes[j]}`]];
       told.replaceChildren(...lines.map(([kind, text]) => Object.assign(document.createElement("p"), {className: kind, textContent: text})));
     }
 
@@ -106,8 +109,9 @@
     };
     function point(event) {
       const [x, y] = spot(event), j = Math.floor(left + x * n / zoom), i = Math.floor(top + y * n / zoom);
-      if (i < 0 || j < 0 || i >= n || j >= n) return;
+      if (i < 0 || j < 0 || i >= n || j >= n) return false;
       picked = [i, j]; draw(); tell();
+      return true;
     }
     canvas.addEventListener("wheel", event => {
       if (zoom === 1 && event.deltaY > 0) return;
@@ -124,10 +128,12 @@
       else point(event);
       pointers.set(event.pointerId, now);
     });
+    canvas.addEventListener("click", event => { if (point(event)) hear(...picked); });
     for (const kind of ["pointerup", "pointercancel"]) canvas.addEventListener(kind, event => pointers.delete(event.pointerId));
     canvas.addEventListener("keydown", event => {
       const moves = {ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1]}, move = moves[event.key];
-      if (event.key === "+" || event.key === "-") zoomed(event.key === "+" ? 1.5 : 1 / 1.5);
+      if (event.key === "Enter" && picked) hear(...picked);
+      else if (event.key === "+" || event.key === "-") zoomed(event.key === "+" ? 1.5 : 1 / 1.5);
       else if (move) {
         picked = picked ? picked.map((one, k) => Math.min(Math.max(one + move[k], 0), n - 1)) : [0, 0];
         left = Math.min(Math.max(left, picked[1] + 1 - n / zoom), picked[1]); top = Math.min(Math.max(top, picked[0] + 1 - n / zoom), picked[0]);
@@ -142,7 +148,6 @@
     new ResizeObserver(draw).observe(canvas);
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
     choose();
-  }
-
-  data.connectomes.forEach((made, k) => { if (made.measures.length) show(document.getElementById(`connectome-${k}`), made); });
+    return (name, i, j) => known.get(name).value(place(i, j));
+  };
 })();

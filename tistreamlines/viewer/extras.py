@@ -1,0 +1,219 @@
+"""Values, weights, groups and nodes, which colour and divide the streamlines of a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from ..aliases import Array, Json
+from ..errors import InputError
+from ..io.tables import faint, load_weights
+from ..io.tractograms import StoredGroup
+from ..option import ImageLike
+from ..options.parameters import Parameters
+from ..space.batch import Batch, Groups, Space
+from ..tracking.products.connectome.connectome import Connectomes
+from ..tracking.products.connectome.matrix import UNWEIGHTED, Matrix
+from ..tracking.products.files import first_of
+from ..tracking.products.samples.sampler import Sampler
+from ..tracking.registry import PRODUCTS
+
+COUNT = "count"
+WINDOW = (1.0, 99.0)  # percentiles of values, between which the colours change at first
+MOST_SETS = 12  # of values at points, each of which takes megabytes of a page
+MOST_NODES = 1000  # of which each measure takes three megabytes
+NO_GRID = Space(np.eye(4), (1, 1, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """Numbers of points, or of streamlines, which become colours.
+
+    Parameters
+    ----------
+    name : what they are.
+    of_points : whether there is a number for each point.
+    numbers : (n,) float32, which may be NaN.
+    """
+
+    name: str
+    of_points: bool
+    numbers: Array
+
+    @property
+    def window(self) -> tuple[float, float]:
+        """The numbers between which the colours change at first."""
+        known = self.numbers[np.isfinite(self.numbers)].astype(float)
+        if not len(known):
+            return 0.0, 1.0
+        for low, high in (np.percentile(known, WINDOW), (known.min(), known.max())):
+            if low < high:
+                return float(low), float(high)
+        half = max(abs(float(known[0])) / 1000, 0.5)
+        return float(known[0]) - half, float(known[0]) + half
+
+
+@dataclass(frozen=True, eq=False)
+class Extras:
+    """Facts that a page shows of streamlines besides their directions; see :class:`ExtraMaker`.
+
+    Parameters
+    ----------
+    values : their numbers; maps and weights, which the user chooses, come first.
+    begins_with_values : whether the first of them colour the streamlines at first.
+    groups : of the file.
+    shown : names of the groups that are shown at first; all if there are none.
+    matrix : of the streamlines of the whole file.
+    counted : the measure of it that is their number.
+    nodes : (n, 2), the nodes of both ends, from 1 on; 0 for none.
+    doubts : why they may be wrong.
+    """
+
+    values: Sequence[Values] = ()
+    begins_with_values: bool = False
+    groups: Sequence[StoredGroup] = ()
+    shown: Sequence[str] = ()
+    matrix: Matrix | None = None
+    counted: str = COUNT
+    nodes: Array | None = None
+    doubts: Sequence[str] = ()
+
+
+class ExtraMaker:
+    """Makes the :class:`Extras` of streamlines while all of them are read.
+
+    Parameters
+    ----------
+    title : name of the tractogram, for messages.
+    maps : 3-D images, sampled along the streamlines.
+    weights : file with a number for each streamline.
+    groups : function of row numbers that returns the groups of the file.
+    shown : names of groups that are shown at first.
+    labels, nodes : the parcellation whose matrix is shown, and options of it, see :func:`connectomes_of`.
+    """
+
+    def __init__(
+        self, title: str, *, maps: Sequence[ImageLike] = (), weights: str | None = None,
+        groups: Callable[[Array], Sequence[StoredGroup]] = lambda rows: (), shown: Sequence[str] = (),
+        labels: str | None = None, nodes: Json | None = None,
+    ) -> None:
+        self._title, self._groups, self._shown = title, groups, shown
+        self._connectomes = None if labels is None else connectomes_of(labels, nodes or {}, weights)
+        self._notes: list[str] = []
+        self._sampler = Sampler.of(maps, note=self._notes.append)
+        self._weights, self._path = None if weights is None else load_weights(weights), weights
+        if weights is not None and self._weights is not None:
+            self._notes += faint(weights, self._weights)
+
+    @property
+    def samples(self) -> bool:
+        """Whether maps are sampled along streamlines."""
+        return bool(self._sampler.maps)
+
+    def add(self, batch: Batch) -> None:
+        """Take streamlines of the file into account, before a sample of them is chosen."""
+        if self._connectomes is not None:
+            self._connectomes.add(batch)
+
+    def extend(self, batch: Batch) -> Batch:
+        """Return streamlines of the sample with values of maps, and with their nodes as groups."""
+        points, streamlines = self._sampler.sample(batch)
+        means = {mean_name(name): streamlines[f"{name}_mean"] for name in self._sampler.maps}
+        nodes = [] if self._connectomes is None else self._connectomes.nodes(batch)
+        return replace(
+            batch, data_per_point={**batch.data_per_point, **{map_name(name): points[name] for name in points}},
+            data_per_streamline={**batch.data_per_streamline, **means},
+            groups=tuple(Groups((), each) for each in nodes),
+        )
+
+    def of(self, sample: Batch, total: int) -> Extras:
+        """Return the extras of the streamlines of a sample, whose ``seed_number`` is their row.
+
+        Raises
+        ------
+        InputError
+            If there is another number of weights than of streamlines, ``total``, if all lie outside a map, or if a
+            group does not exist.
+        """
+        if doubts := self._sampler.doubts:
+            raise InputError(doubts[0])
+        if self._weights is not None and len(self._weights) != total:
+            count = len(self._weights)
+            raise InputError(f"{self._path}: has {count:,} weights, but {self._title} has {total:,} streamlines")
+        rows = sample.seed_number
+        groups = list(self._groups(rows))
+        if missing := [name for name in self._shown if name not in {group.name for group in groups}]:
+            names = first_of([group.name for group in groups]) or "none"
+            raise InputError(f"{self._title}: has no group {missing[0]!r}; it has {names}")
+        values = self._values(sample, None if self._weights is None else self._weights[rows])
+        begins, matrix = self.samples or self._weights is not None, self._matrix()
+        counted = COUNT if self._weights is None else UNWEIGHTED + COUNT
+        nodes = None if matrix is None else sample.groups[0].numbers
+        return Extras(values, begins, groups, self._shown, matrix, counted, nodes, self._notes)
+
+    def _matrix(self) -> Matrix | None:
+        """Return the matrix of all streamlines, or None if there is no parcellation."""
+        if self._connectomes is None:
+            return None
+        if self._weights is not None:
+            self._connectomes.take_weights(self._weights)
+        (matrix,) = self._connectomes.matrices()
+        self._notes += self._connectomes.doubts
+        return matrix
+
+    def _values(self, sample: Batch, weights: Array | None) -> list[Values]:
+        """Return the numbers of a sample: of maps, weights, and of the file."""
+        points, streamlines = dict(sample.data_per_point), dict(sample.data_per_streamline)
+        out = []
+        for name in self._sampler.maps:
+            out.append(Values(map_name(name), True, points.pop(map_name(name))))
+            out.append(Values(mean_name(name), False, streamlines.pop(mean_name(name))))
+        if weights is not None:
+            out.append(Values("weights", False, weights.astype(np.float32)))
+        if len(points) > MOST_SETS:
+            left = sorted(points)[MOST_SETS:]
+            self._notes.append(f"{self._title}: has {len(points)} sets of values at points, and the page has room for "
+                               f"{MOST_SETS}: it lacks {first_of(left)}")
+        out += [Values(name, True, points[name]) for name in sorted(points)[:MOST_SETS]]
+        return out + [Values(name, False, streamlines[name]) for name in sorted(streamlines)]
+
+
+def map_name(name: str) -> str:
+    """Return the name of the values of a map at points, which no value of a file should have."""
+    return f"{name} (map)"
+
+
+def mean_name(name: str) -> str:
+    """Return the name of the means of a map along streamlines."""
+    return f"{name} (map), mean"
+
+
+def connectomes_of(labels: str, options: Json, weights: str | None) -> Connectomes:
+    """Return the maker of the matrix of a parcellation, with the options that ``track`` and ``map`` have for it.
+
+    Raises
+    ------
+    InputError, ParameterError
+        If a file is missing or damaged, if an option is wrong, if the parcellation has probabilities, since an end
+        has no single node then, or if it has too many nodes.
+    """
+    counts = [COUNT] if weights is None else [COUNT, UNWEIGHTED + COUNT]
+    measures = dict.fromkeys([*counts, *(options.get("connectome_measure") or ())])
+    parameters = Parameters.given({
+        **options, "connectome": [(labels, Path("connectome.csv"))], "connectome_measure": list(measures),
+        **({} if weights is None else {"weights": weights}),
+    })
+    make = PRODUCTS["connectome"].check(parameters)
+    assert make is not None
+    connectomes = make(NO_GRID, 1.0, None)
+    assert isinstance(connectomes, Connectomes)
+    if any(parcellation.shares is not None for parcellation in connectomes.parcellations):
+        raise InputError(f"{labels}: has probabilities, of which an end has no single node; give an image with the "
+                         "label of the most probable node")
+    if (count := len(connectomes.parcellations[0].nodes)) > MOST_NODES:
+        raise InputError(f"{labels}: has {count:,} nodes, and a page has room for {MOST_NODES:,}; give a lookup table "
+                         "of those that are wanted (--connectome-nodes)")
+    return connectomes
