@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..io.cache import MemoryResults
 from ..io.gradients import drain
 from ..option import ImageLike, PointsLike
 from ..options.definitions import options as known_options
@@ -21,6 +20,7 @@ from ..options.parameters import Parameters
 from ..run.api import COMMON, start_run
 from ..run.inputs import open_headers
 from ..run.log import Log, Watcher
+from ..run.memory import Memory
 from ..run.pipeline import carry_out
 from ..run.result import TrackResult
 from ..run.series import locate, series_of
@@ -83,7 +83,7 @@ class Live:
         # what comes through a pipe is there once
         self._series = {k: drain(v) if isinstance(v, str | PathLike) and k != "dwi" else v for k, v in series.items()}
         self._options, self.watcher = options, watcher or Watcher()
-        self._memory, self._running = MemoryResults(), threading.Lock()
+        self._memory, self._running = Memory(), threading.Lock()
         self.background: npt.NDArray[np.uint8] | None = None
 
     @cached_property
@@ -145,7 +145,11 @@ class Live:
                 self._series, None, chosen, self.watcher, held, hands_out=True, memory=self._memory  # type: ignore[arg-type]
             )
             self.background = run.plan.tables.background
-            return carry_out(run, None, keeps=True)
+            try:
+                return carry_out(run, None, keeps=True)
+            except BaseException:
+                self._memory.forget("engine")  # which may be in the middle of something
+                raise
 
     def command(self, result: TrackResult, output: str | PathLike[str]) -> str:
         """Return the command that writes the streamlines of a result to a file, with the same bits.

@@ -10,7 +10,6 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import cache as cached
 from functools import partial
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from ..fit.models import BASIS, MODELS
 from ..fit.shells import on_shell, shell_of_models
 from ..fit.tissues import TISSUES
 from ..io import nifti
-from ..io.cache import Cache, MemoryResults, Results
+from ..io.cache import Cache, Results
 from ..io.picture import grey
 from ..io.samples import Samples
 from ..options.definitions import input_names, is_word, names_affecting
@@ -52,6 +51,7 @@ from .inputs import (
     read,
 )
 from .log import Log
+from .memory import Memory, once
 from .seeds import Region, seeds_of
 from .setup import arch_of_fits, settings_on
 from .spec import Spec, describe, with_order
@@ -146,7 +146,7 @@ class Plan:
 
 def make_plan(
     series: Series, parameters: Parameters, log: Log, precompile: Callable[[Describe], object] = lambda _: None,
-    memory: MemoryResults | None = None,
+    memory: Memory | None = None,
 ) -> Plan:
     """Read the inputs and prepare tables and seeds, or read the tables from the cache.
 
@@ -199,26 +199,19 @@ def make_plan(
             arrays, values = tables.packed()
             messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
             cache.store("tables", causes, arrays, values | messages)
+            if memory is not None and (kept := memory.load("tables", causes, _unpacked)) is not None:
+                tables = kept[0]  # the object that later runs have, too, so that they can have its engine
     if memory is not None:
         seeds.reach()  # which raises an error if places of seeds lie outside the image
     return Plan(tables, seeds, followed, settings, {**hashes(), **hashes_of_later()})
 
 
 def _read(
-    headers: Headers, series: Series, parameters: Parameters, log: Log, causes: Json, memory: MemoryResults | None
+    headers: Headers, series: Series, parameters: Parameters, log: Log, causes: Json, memory: Memory | None
 ) -> Inputs:
     """Read the inputs, or take those of the run before, with their notes and warnings."""
-    if memory is None:
-        return read(headers, series, parameters, log)
     early = {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE}
-    if (kept := memory.recall(early)) is not None:
-        inputs, notes, warnings = cast(tuple[Inputs, list[str], list[str]], kept)
-        log.tell(notes, warnings)
-        return inputs
-    before = len(log.notes), len(log.warnings)
-    inputs = read(headers, series, parameters, log)
-    memory.remember(early, (inputs, log.notes[before[0] :], log.warnings[before[1] :]))
-    return inputs
+    return once(memory, "inputs", early, log, lambda: read(headers, series, parameters, log))
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:
