@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
@@ -104,6 +105,32 @@ def test_a_link_has_the_state(page, address, tmp_path):
         other.until("document.body?.dataset.answered")
         assert text(other, "command") == command
         assert other.problems == []
+
+
+def coloured(page: Page) -> int:
+    """Return how many pixels of the slices have a colour, as lines, balls and the crosshair have."""
+    return page.value(
+        "(() => { const { width, height } = slices, data = slices.getContext('2d').getImageData(0, 0, width, height).data;"
+        "let count = 0; for (let i = 0; i < data.length; i += 4)"
+        "count += Math.abs(data[i] - data[i + 1]) + Math.abs(data[i + 2] - data[i + 1]) > 60; return count; })()"
+    )
+
+
+def test_slices_show_streamlines_and_every_view_has_them(page):
+    x, y, width, height = scene(page)
+    after(page, lambda: (slide(page, "nseeds", 3), page.press(x + 0.2 * width, y + 0.25 * height)))
+    many = coloured(page)
+    after(page, lambda: slide(page, "nseeds", 2))
+    assert many > 1.3 * coloured(page) > 500
+    for view, is_painted in (("4", False), ("0", True), ("1", True), ("2", True), ("3", True)):
+        slide(page, "view", view)
+        page.until(f"slices.hidden === {json.dumps(not is_painted)}")
+        assert not is_painted or coloured(page) > 500
+    wide, tall = page.value("[slices.width, slices.height]")
+    page.resize(800, 700)
+    page.until(f"slices.width < {wide} && slices.height < {tall}")
+    page.resize(1200, 800)
+    page.until(f"slices.width === {wide}")
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

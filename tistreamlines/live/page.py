@@ -53,6 +53,7 @@ def page_of(live: Live, image: ImageLike | None = None) -> bytes:
     parts = {
         "title": escape(name), "facts": json.dumps(facts).replace("<", r"\u003c"),
         "image": b64encode(nifti_of(np.asarray(picture), space)).decode(),
+        "painter": Path(__file__).with_name("painter.js").read_text(encoding="utf-8"),
         "niivue": module.replace("</script", r"<\/script"),
     }
     return filled(Path(__file__).with_name("page.html"), parts)
