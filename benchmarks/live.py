@@ -19,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def clicks(page: Page, server: int, count: int) -> list[dict[str, float]]:
     left, right, top, bottom = AXIAL
     rng = random.Random(1)
     places = [(x + width * rng.uniform(left, right), y + height * rng.uniform(top, bottom)) for _ in range(count)]
-    return [timed(page, server, lambda place=place: page.press(*place)) for place in places]
+    return [timed(page, server, partial(page.press, *place)) for place in places]
 
 
 def sliders(page: Page, server: int) -> dict[str, dict[str, float]]:
@@ -61,7 +62,7 @@ def sliders(page: Page, server: int) -> dict[str, dict[str, float]]:
     known, times = page.value("Object.keys(JSON.parse(facts.textContent).sliders)"), {}
     for name, value in SLIDERS.items():
         if name in known or name == "dg":
-            first = timed(page, server, lambda word=SET.format(name, str(value)): page.value(word))
+            first = timed(page, server, partial(page.value, SET.format(name, str(value))))
             again = clicks(page, server, 1)[0]
             times[name] = {"first": round(first["ms"], 1), "again": round(again["ms"], 1)}
     return times

@@ -110,7 +110,8 @@ def test_a_link_has_the_state(page, address, tmp_path):
 def coloured(page: Page) -> int:
     """Return how many pixels of the slices have a colour, as lines, balls and the crosshair have."""
     return page.value(
-        "(() => { const { width, height } = slices, data = slices.getContext('2d').getImageData(0, 0, width, height).data;"
+        "(() => { const { width, height } = slices;"
+        "const data = slices.getContext('2d').getImageData(0, 0, width, height).data;"
         "let count = 0; for (let i = 0; i < data.length; i += 4)"
         "count += Math.abs(data[i] - data[i + 1]) + Math.abs(data[i + 2] - data[i + 1]) > 60; return count; })()"
     )

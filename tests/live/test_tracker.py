@@ -46,7 +46,7 @@ def test_streamlines_are_those_of_track(head, options, dg):
 def test_the_series_is_fitted_once(head, options, monkeypatch):
     live, reads = ts.Live(*head.series, dg="prob", **options), []
     read = plan.read
-    monkeypatch.setattr(plan, "read", lambda *arguments: reads.append(1) or read(*arguments))
+    monkeypatch.setattr(plan, "read", lambda *arguments, **how: reads.append(1) or read(*arguments, **how))
     for centre in CENTRES[:3]:
         live.track(seed_sphere=centre, max_angle=25)
     live.track(seeds=np.array([[4.0, -6, 2]]), max_angle=25)
