@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import nibabel as nib
+import numpy as np
 import pytest
 
 pytest.importorskip("ipyniivue", reason="needs ipyniivue")
@@ -18,9 +20,18 @@ from browser import CHROMIUM, Page
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
+REGIONS = ("left half", "right half")
+
+
 @pytest.fixture(scope="module")
-def address(head) -> Iterator[str]:
+def address(head, tmp_path_factory) -> Iterator[str]:
+    mask, parcels = nib.load(head.mask), tmp_path_factory.mktemp("parcels") / "halves.nii.gz"
+    values = np.asarray(mask.dataobj).astype(np.int16)
+    values[values.shape[0] // 2 :] *= 2
+    nib.save(nib.Nifti1Image(values, mask.affine), parcels)
+    (parcels.parent / "names.txt").write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
     words = ["view", "--live", *head.series, "--mask", head.mask, "--dg", "prob", "--arch", "cpu", "--min-length", "0"]
+    words += ["--parcellation", str(parcels), "--parcellation-names", str(parcels.parent / "names.txt")]
     command = [sys.executable, "-m", "tistreamlines", *words, "--no-browser", "--stay", "-q"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
@@ -96,6 +107,32 @@ def test_regions_come_by_keys_and_go(page):
     assert (gone.count("--include "), gone.count("--exclude ")) == (0, 1)
     back = after(page, lambda: page.value("document.getElementById('undo').click()"))
     assert (back.count("--include "), back.count("--exclude ")) == (1, 1)
+
+
+def column(page: Page, which: str) -> list[str]:
+    """Return the texts of a column of the edges."""
+    return page.value(f"[...edges.querySelectorAll('td:{which}')].map((cell) => cell.textContent)")
+
+
+def test_regions_have_names_and_edges_their_counts(page):
+    after(page, lambda: page.value("while (!undo.disabled) undo.click()"))
+    find = "search.value = {!r}; search.dispatchEvent(new Event('input')); names.children.length"
+    assert [page.value(find.format(text)) for text in ("", "half RIGHT", "none")] == [2, 1, 1]
+    assert "no such region" in text(page, "names")
+    page.value(find.format("left"))
+    seeded = after(page, lambda: page.value("names.querySelector('button[title^=Seeds]').click()"))
+    assert ":1 " in seeded.split("--seed-mask ")[1] and "--seed-sphere" not in seeded
+    assert {"left half"} < {*column(page, "first-child"), *column(page, "nth-child(2)")} <= {*REGIONS, "none"}
+    count = int(text(page, "counts").split()[0].replace(",", ""))
+    assert sum(int(cell.replace(",", "")) for cell in column(page, "last-child")) == count > 100
+    page.value(find.format("right"))
+    excluded = after(page, lambda: page.value("names.querySelector('button[title^=Exclude]').click()"))
+    assert "halves.nii.gz:2" in excluded and "right half" in text(page, "spheres")
+    assert page.value("names.querySelector('[aria-pressed=true]').textContent") == "out"
+    assert {*column(page, "first-child"), *column(page, "nth-child(2)")} <= {"left half", "none"}
+    for _ in range(2):
+        command = after(page, lambda: page.value("document.getElementById('undo').click()"))
+    assert "halves.nii.gz" not in command and "--seed-sphere" in command
 
 
 def test_a_link_has_the_state(page, address, tmp_path):

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import random
 import shlex
 import socket
-import struct
-import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-import numpy as np
 import pytest
 from nights import at_night
 from small_runs import write_inputs
@@ -21,41 +16,11 @@ from small_runs import write_inputs
 import tistreamlines as ts
 
 websockets = pytest.importorskip("websockets", reason="needs websockets")
+from live_requests import PAGE, SPHERE, Running, asked, read, started  # noqa: E402
 from websockets.exceptions import ConnectionClosed, InvalidStatus  # noqa: E402
 from websockets.sync.client import connect  # noqa: E402
 
 from tistreamlines.live import server as live_server  # noqa: E402
-from tistreamlines.live.server import LiveServer  # noqa: E402
-
-PAGE = b"<p>page</p>"
-SPHERE = [14.0, 16.0, 12.0, 5.0]
-
-
-@dataclass
-class Running:
-    """A server in a thread."""
-
-    server: LiveServer
-    thread: threading.Thread
-
-    @property
-    def place(self) -> str:
-        return self.server.address.removeprefix("http://")
-
-    @property
-    def port(self) -> int:
-        return int(self.place.partition(":")[2].partition("/")[0])
-
-    def connect(self, **how):
-        return connect(f"ws://{self.place}track", max_size=None, **how)
-
-
-def started(live: ts.Live, **options) -> Running:
-    server, ready = LiveServer(live, PAGE, **options), threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(server.run(lambda _: ready.set())), daemon=True)
-    thread.start()
-    assert ready.wait(20)
-    return Running(server, thread)
 
 
 @pytest.fixture(scope="module")
@@ -68,24 +33,6 @@ def options(tmp_path_factory):
 @pytest.fixture(scope="module")
 def running(options) -> Iterator[Running]:
     yield started(ts.Live(**options), keep=True)
-
-
-def asked(channel, **options) -> dict:
-    """Send a request; return the head of the answer, with its points and places."""
-    channel.send(json.dumps({"id": 1, "options": {"seed_sphere": SPHERE, "nseeds": 40} | options}))
-    return read(channel.recv(30))
-
-
-def read(answer: bytes | str) -> dict:
-    if isinstance(answer, str):
-        return json.loads(answer)
-    (size,) = struct.unpack_from("<I", answer)
-    head = json.loads(answer[4 : 4 + size])
-    if "file" in head:
-        return head | {"content": answer[4 + size :]}
-    offsets = np.frombuffer(answer, "<u4", head["streamlines"] + 1, 4 + size)
-    points = np.frombuffer(answer, "<f4", -1, 4 + size + offsets.nbytes).reshape(-1, 3)
-    return head | {"offsets": offsets, "lines": points}
 
 
 def http(running: Running, text: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -24,11 +25,21 @@ SLIDERS = {  # option -> least, greatest and distance of values, and the unit
     "fa_threshold": (0.01, 0.6, 0.01, ""), "step_size": (0.1, 2, 0.05, "mm"), "min_length": (0, 100, 1, "mm"),
     "max_length": (10, 400, 5, "mm"),
 }
+SCRIPTS = ("painter.js", "meshes.js", "regions.js")
 ALWAYS = ("max_angle", "step_size", "min_length", "max_length")  # sliders of all getters
 
 
-def page_of(live: Live, image: ImageLike | None = None) -> bytes:
+def page_of(live: Live, image: ImageLike | None = None, regions: Iterable[str] = ()) -> bytes:
     """Return the page of live tracking, UTF-8; the series is read and fitted first.
+
+    Parameters
+    ----------
+    live : Live
+        Tracks.
+    image : str, Path, nibabel image or ndarray, optional
+        Lies under the streamlines; by default the mean b0.
+    regions : iterable of str
+        Names of the regions that the server knows.
 
     Raises
     ------
@@ -48,12 +59,13 @@ def page_of(live: Live, image: ImageLike | None = None) -> bytes:
         "image": name, "centre": [round(float(x), 2) for x in centre], "radius": RADIUS_MM, "nseeds": NSEEDS,
         "sliders": {name: row for name, row in SLIDERS.items() if name in ALWAYS or values[name] is not None},
         "values": values, "getters": _getters(first), "tissues": first.parameters.act is not None,
+        "regions": [*regions],
         "help": {name: options()[name].help for name in (*SLIDERS, "dg", "nseeds")},
     }
     parts = {
         "title": escape(name), "facts": json.dumps(facts).replace("<", r"\u003c"),
         "image": b64encode(nifti_of(np.asarray(picture), space)).decode(),
-        "painter": Path(__file__).with_name("painter.js").read_text(encoding="utf-8"),
+        "scripts": "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in SCRIPTS),
         "niivue": module.replace("</script", r"<\/script"),
     }
     return filled(Path(__file__).with_name("page.html"), parts)
