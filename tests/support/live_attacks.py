@@ -107,12 +107,12 @@ def foreign_host(host: str, address: str) -> list[str]:
 
 
 def _refused(address: str, code: str, path: str | None = None, **how) -> list[str]:
-    from websockets.exceptions import InvalidStatus
+    from websockets.exceptions import InvalidHandshake
 
     try:
         with channel_to(address, path, **how):
             return [f"{path or how} has a channel"]
-    except InvalidStatus as error:
+    except InvalidHandshake as error:  # the page, at its own path, is longer than an answer that opens a channel
         return [] if code in str(error) else [f"{path or how}: {error}"]
 
 
