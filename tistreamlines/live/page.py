@@ -16,7 +16,8 @@ from ..options.definitions import options
 from ..run.result import TrackResult
 from ..tracking.registry import METHODS
 from ..viewer.niivue import filled, module_text
-from ..viewer.scene import nifti_of, opened_image
+from ..viewer.scene import nifti_of
+from .notebook import image_of
 from .tracker import Live
 
 NSEEDS, RADIUS_MM = 1000, 3.0
@@ -51,10 +52,7 @@ def page_of(live: Live, image: ImageLike | None = None, regions: Iterable[str] =
     centre = ras((shape[None] - 1) / 2.0)[0]
     first = live.track(seed_sphere=[_text([*centre, RADIUS_MM])], nseeds=1)
     values = _values(first)
-    name, space, picture = ("mean b0", live.space, live.background)
-    if image is not None or picture is None:
-        source = getattr(first.parameters, first.parameters.source) if image is None else image
-        name, space, picture = opened_image(source)
+    name, picture, space = image_of(live, image)
     facts = {
         "image": name, "centre": [round(float(x), 2) for x in centre], "radius": RADIUS_MM, "nseeds": NSEEDS,
         "sliders": {name: row for name, row in SLIDERS.items() if name in ALWAYS or values[name] is not None},

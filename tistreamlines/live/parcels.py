@@ -65,8 +65,10 @@ class Parcels:
         nodes = np.sort(self._lookup.along(batch)[0], axis=1)
         pairs, counts = np.unique(nodes, axis=0, return_counts=True)
         named, order = (None, *self._names), np.argsort(-counts, kind="stable")[:MOST_EDGES]
-        rows = zip(pairs[order].tolist(), counts[order].tolist(), strict=True)
-        return [(named[first], named[second], count) for (first, second), count in rows]
+        return [
+            (named[first], named[second], int(count))
+            for (first, second), count in zip(pairs[order], counts[order], strict=True)
+        ]
 
 
 def _unlike(names: Iterable[str], labels: Iterable[int]) -> list[str]:

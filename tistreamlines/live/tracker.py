@@ -6,7 +6,7 @@ import threading
 from contextlib import ExitStack
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,9 @@ from ..run.pipeline import carry_out
 from ..run.result import TrackResult
 from ..run.series import locate, series_of
 from ..space.batch import Space
+
+if TYPE_CHECKING:
+    from ipyniivue import NiiVue
 
 PLACES = (*saying(PLACE), *BESIDE_A_MASK)  # options that say where seeds are placed
 
@@ -59,6 +62,8 @@ class Live:
         Receives the messages of later runs.
     background : (x, y, z) uint8 or None
         The mean b0 for pictures, after the first run, if there is a series.
+    followed : path or image or None
+        What is followed instead of a model, after the first run, if it is an input.
 
     Examples
     --------
@@ -85,6 +90,8 @@ class Live:
         self._options, self.watcher = options, watcher or Watcher()
         self._memory, self._running = Memory(), threading.Lock()
         self.background: npt.NDArray[np.uint8] | None = None
+        self.followed: ImageLike | None = None
+        self._views: list[NiiVue] = []
 
     @cached_property
     def space(self) -> Space:
@@ -145,11 +152,52 @@ class Live:
                 self._series, None, chosen, self.watcher, held, hands_out=True, memory=self._memory  # type: ignore[arg-type]
             )
             self.background = run.plan.tables.background
+            self.followed = getattr(run.parameters, run.parameters.source, None)
             try:
-                return carry_out(run, None, keeps=True)
+                result = carry_out(run, None, keeps=True)
             except BaseException:
                 self._memory.forget("engine")  # which may be in the middle of something
                 raise
+        self._views = [view for view in self._views if view.comm is not None]  # others were closed
+        if self._views:
+            from .notebook import show
+
+            for view in self._views:
+                show(view, result)
+        return result
+
+    def view(self, image: ImageLike | None = None, *, radius: float = 3.0, nseeds: int = 1000) -> NiiVue:
+        """Show the streamlines in a notebook, with NiiVue: those from the crosshair, and those of each later run.
+
+        Parameters
+        ----------
+        image : str, Path or nibabel image, optional
+            Image under the streamlines; by default the mean b0, or what is followed.
+        radius : float
+            Of the sphere of seeds around the crosshair, mm.
+        nseeds : int
+            Seeds in it. They are tracked when the crosshair moves, with the options of all runs.
+
+        Returns
+        -------
+        ipyniivue.NiiVue
+            A widget. Its streamlines are replaced by those of each :meth:`track`.
+
+        Raises
+        ------
+        InputError
+            If ipyniivue is not installed (``pip install 'tistreamlines[view]'``), or if an input is missing or damaged.
+        ParameterError, DeviceError
+            As for :meth:`track`.
+        """
+        from .notebook import show, widget_of
+
+        shape, ras = np.asarray(self.space.shape), self.space.to_ras
+        first = self.track(seed_sphere=[[*ras((shape[None] - 1) / 2.0)[0], radius]], nseeds=nseeds)
+        shown = widget_of(self, image, radius, nseeds)
+        show(shown, first)
+        self._views.append(shown)
+        return shown
 
     def command(self, result: TrackResult, output: str | PathLike[str]) -> str:
         """Return the command that writes the streamlines of a result to a file, with the same bits.
