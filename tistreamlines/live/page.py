@@ -17,7 +17,6 @@ from ..run.result import TrackResult
 from ..tracking.registry import METHODS
 from ..viewer.niivue import filled, module_text
 from ..viewer.scene import nifti_of
-from .notebook import image_of
 from .tracker import Live
 
 NSEEDS, RADIUS_MM = 1000, 3.0
@@ -52,7 +51,7 @@ def page_of(live: Live, image: ImageLike | None = None, regions: Iterable[str] =
     centre = ras((shape[None] - 1) / 2.0)[0]
     first = live.track(seed_sphere=[_text([*centre, RADIUS_MM])], nseeds=1)
     values = _values(first)
-    name, picture, space = image_of(live, image)
+    name, space, picture = live.picture(image)
     facts = {
         "image": name, "centre": [round(float(x), 2) for x in centre], "radius": RADIUS_MM, "nseeds": NSEEDS,
         "sliders": {name: row for name, row in SLIDERS.items() if name in ALWAYS or values[name] is not None},

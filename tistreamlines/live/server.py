@@ -61,7 +61,7 @@ class LiveServer:
     page : bytes
         HTML in UTF-8.
     parcels : Parcels, optional
-        Regions that requests may name, and whose edges are told.
+        Regions that requests may name, and of which answers have the edges.
     keep : bool
         Go on when the last page is closed.
     port : int

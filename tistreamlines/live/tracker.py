@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from os import PathLike
@@ -11,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Array
+from ..errors import InputError, TrackingError
 from ..io.gradients import drain
 from ..option import ImageLike, PointsLike
 from ..options.definitions import options as known_options
@@ -25,6 +28,7 @@ from ..run.pipeline import carry_out
 from ..run.result import TrackResult
 from ..run.series import locate, series_of
 from ..space.batch import Space
+from ..viewer.scene import opened_image
 
 if TYPE_CHECKING:
     from ipyniivue import NiiVue
@@ -62,8 +66,6 @@ class Live:
         Receives the messages of later runs.
     background : (x, y, z) uint8 or None
         The mean b0 for pictures, after the first run, if there is a series.
-    followed : path or image or None
-        What is followed instead of a model, after the first run, if it is an input.
 
     Examples
     --------
@@ -90,7 +92,7 @@ class Live:
         self._options, self.watcher = options, watcher or Watcher()
         self._memory, self._running = Memory(), threading.Lock()
         self.background: npt.NDArray[np.uint8] | None = None
-        self.followed: ImageLike | None = None
+        self._followed: ImageLike | None = None
         self._views: list[NiiVue] = []
 
     @cached_property
@@ -152,7 +154,7 @@ class Live:
                 self._series, None, chosen, self.watcher, held, hands_out=True, memory=self._memory  # type: ignore[arg-type]
             )
             self.background = run.plan.tables.background
-            self.followed = getattr(run.parameters, run.parameters.source, None)
+            self._followed = getattr(run.parameters, run.parameters.source, None)
             try:
                 result = carry_out(run, None, keeps=True)
             except BaseException:
@@ -192,12 +194,43 @@ class Live:
         """
         from .notebook import show, widget_of
 
+        def move(place: Sequence[float]) -> None:
+            try:
+                self.track(seed_sphere=[[*place, radius]], nseeds=nseeds)
+            except TrackingError as error:  # such as a place outside the image; the streamlines stay
+                self.watcher.warn(str(error))
+
         shape, ras = np.asarray(self.space.shape), self.space.to_ras
         first = self.track(seed_sphere=[[*ras((shape[None] - 1) / 2.0)[0], radius]], nseeds=nseeds)
-        shown = widget_of(self, image, radius, nseeds)
+        shown = widget_of(self.picture(image), move)
         show(shown, first)
         self._views.append(shown)
         return shown
+
+    def picture(self, image: ImageLike | None = None) -> tuple[str, Space, Array]:
+        """Return the image that lies under streamlines, after the first run.
+
+        Parameters
+        ----------
+        image : str, Path, nibabel image or ndarray, optional
+            By default, the mean b0, or without a series the orientations that are followed.
+
+        Returns
+        -------
+        tuple
+            Its name, its grid and its values, (x, y, z).
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or if there is none.
+        """
+        if image is None and self.background is not None:
+            return "mean b0", self.space, self.background
+        source = self._followed if image is None else image
+        if source is None:
+            raise InputError("the series has no b0 volume for a picture: give an image")
+        return opened_image(source)
 
     def command(self, result: TrackResult, output: str | PathLike[str]) -> str:
         """Return the command that writes the streamlines of a result to a file, with the same bits.

@@ -1,4 +1,4 @@
-"""What runs of one process leave for the next one: results, and objects of which the last one is kept."""
+"""A memory for the runs of one process: results, and the last object of each kind."""
 
 from __future__ import annotations
 
