@@ -34,6 +34,10 @@ SET = (
     "(() => {{ const input = document.getElementById('controls').elements[{!r}]; input.value = {!r};"
     "input.dispatchEvent(new Event('input', {{bubbles: true}})); }})()"
 )
+NEXT = (  # waits in the page, since questions from here take its time
+    "new Promise((done) => {{ const look = () => liveTimes.length > {} && document.body.dataset.idle === 'true'"
+    " ? done() : setTimeout(look, 10); look(); }})"
+)
 SLIDERS = {"max_angle": 35, "cutoff": 0.15, "fa_threshold": 0.2, "step_size": 0.6, "max_length": 150, "dg": "det"}
 
 
@@ -42,7 +46,7 @@ def timed(page: Page, server: int, act: Callable[[], object]) -> dict[str, float
     before, families = page.value("liveTimes.length"), {"program": [server], "browser": family(page.pid)}
     used = {name: cpu_ms(pids) for name, pids in families.items()}
     act()
-    page.until(f"liveTimes.length > {before} && document.body.dataset.idle === 'true'")
+    page.value(NEXT.format(before))
     times, answer = page.value("[liveTimes.at(-1), {...document.body.dataset}]")
     spent = {name: cpu_ms(pids) - used[name] for name, pids in families.items()}
     return times | {"track": float(answer["seconds"]) * 1000, **spent, "streamlines": int(answer["streamlines"])}
