@@ -118,6 +118,7 @@ def main() -> None:
                 page.value(f"liveSeeds({options.seeds})")
                 clicks(page, server.pid, 5)
                 rows = clicks(page, server.pid, options.clicks)
+                load = os.getloadavg()[0]
                 moved = sliders(page, server.pid) if options.sliders else {}
                 problems = page.problems
         finally:
@@ -132,7 +133,7 @@ def main() -> None:
     if options.json:
         write_record(
             options.json, clicks=options.clicks, options=[Path(word).name for word in more], **figures, sliders=moved,
-            problems=problems,
+            load=round(load, 2), problems=problems,
         )
 
 
