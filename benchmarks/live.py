@@ -3,7 +3,8 @@
     python benchmarks/live.py DATA [--clicks 200] [--seeds 1000] [--arch cpu] [--json FILE] [OPTIONS]
 
 DATA has dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. The page begins with OPTIONS of ``tistreamlines track``. Each
-click is at a random place of the brain in the axial slice; the browser draws in software where there is no GPU. "ms" is
+click is at a random place of the brain in the axial slice, 0.1 s after the picture of the last one; the browser draws in
+software where there is no GPU. "ms" is
 the time from the click to the picture, "answer" the part of it in which the page waits for streamlines, and "track" the
 part in which the program tracks. "program" and "browser" are CPU times, also in ms. With --sliders, each slider then
 moves to another value: "first" and "again" are the times of the first picture with it and of the next one.
@@ -18,6 +19,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
@@ -29,6 +31,7 @@ sys.path.insert(0, str(ROOT / "tests" / "support"))
 from browser import Page
 
 BOX = "(() => { const { x, y, width, height } = scene.getBoundingClientRect(); return [x, y, width, height]; })()"
+PAUSE = 0.1  # seconds between a picture and the next click
 AXIAL = (0.15, 0.36, 0.58, 0.93)  # of the canvas with three slices: from left to right, from top to bottom
 SET = (
     "(() => {{ const input = document.getElementById('controls').elements[{!r}]; input.value = {!r};"
@@ -43,6 +46,7 @@ SLIDERS = {"max_angle": 35, "cutoff": 0.15, "fa_threshold": 0.2, "step_size": 0.
 
 def timed(page: Page, server: int, act: Callable[[], object]) -> dict[str, float]:
     """Do something, and wait for its picture; return the times and the number of streamlines."""
+    time.sleep(PAUSE)
     before, families = page.value("liveTimes.length"), {"program": [server], "browser": family(page.pid)}
     used = {name: cpu_ms(pids) for name, pids in families.items()}
     act()
