@@ -3,11 +3,11 @@
     python benchmarks/live.py DATA [--clicks 200] [--seeds 1000] [--arch cpu] [--json FILE] [OPTIONS]
 
 DATA has dwi.nii.gz, dwi.bval, dwi.bvec and mask.nii.gz. The page begins with OPTIONS of ``tistreamlines track``. Each
-click is at a random place of the brain in the axial slice, 0.1 s after the picture of the last one; the browser draws in
-software where there is no GPU. "ms" is
-the time from the click to the picture, "answer" the part of it in which the page waits for streamlines, and "track" the
-part in which the program tracks. "program" and "browser" are CPU times, also in ms. With --sliders, each slider then
-moves to another value: "first" and "again" are the times of the first picture with it and of the next one.
+click is at a random place of the brain in the axial slice, 0.1 s after the last picture; the browser draws in software
+where there is no GPU. "ms" is the time from the click to the picture, "answer" the part of it in which the page waits
+for streamlines, and "track" the part in which the program tracks. "program" and "browser" are CPU times, also in ms.
+With --sliders, each slider then moves to another value: "first" and "again" are the times of the first picture with it
+and of the next one.
 """
 
 from __future__ import annotations

@@ -47,11 +47,10 @@ def address(head, tmp_path_factory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def odd_address(head, tmp_path_factory) -> Iterator[str]:
-    """Serve an image whose axes have another order and other senses, and are a little oblique."""
+    """Serve an image whose axes have another order and other senses."""
     mask, path = nib.load(head.mask), tmp_path_factory.mktemp("image") / "odd.nii.gz"
     values = np.asarray(mask.dataobj) * np.indices(mask.shape).sum(axis=0).astype(np.float32)
-    turn = nib.affines.from_matvec(nib.eulerangles.euler2mat(0.01, -0.008, 0.01))
-    image = nib.Nifti1Image(values, turn @ mask.affine).as_reoriented(np.array([[2, -1], [0, 1], [1, -1]]))
+    image = nib.Nifti1Image(values, mask.affine).as_reoriented(np.array([[2, -1], [0, 1], [1, -1]]))
     nib.save(image, path)
     yield from served(head, "--image", str(path))
 
@@ -191,7 +190,7 @@ def test_slices_show_streamlines_and_every_view_has_them(page):
 def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
     """Grey values agree, in each slice, where neither has lines, letters or a crosshair.
 
-    They differ a little, since NiiVue draws voxels of an oblique image whose plane is not that of the slice.
+    They differ at the border of the head, which NiiVue draws sharper.
     """
     def grey(name: str) -> np.ndarray:
         page.picture(tmp_path / name)

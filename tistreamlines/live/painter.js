@@ -3,7 +3,8 @@ const painterOf = (viewer, canvas, slabMM) => {
   const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
   const AXES = [[0, 1, 2], [0, 2, 1], [1, 2, 0]]; // to the right, up and away of axial, coronal and sagittal slices
   const MOST = 512; // pixels of a slice along an axis, before the canvas enlarges it
-  const known = []; // the last slice of each kind: what it shows, and its canvas
+  const known = []; // the last slice of each kind: its text says what it shows
+  const buffers = []; // the pixels of each kind of slice on the canvas, which are used again
   const image = (() => {
     const { img, hdr, cal_min: low, cal_max: high } = viewer.volumes[0];
     const [a, b, c] = hdr.affine, [nx, ny, nz] = hdr.dims.slice(1, 4);
@@ -15,23 +16,22 @@ const painterOf = (viewer, canvas, slabMM) => {
     return { img, hdr, low, high, inverse, origin: [a[3], b[3], c[3]], shape: [nx, ny, nz], side: Math.min(...sides) };
   })();
 
-  // grey values of a slice at the distance of voxels, between which they are interpolated
+  // grey values of a slice at the distance of voxels
   const sliceOf = (tile, at) => {
     const [u, v, w] = AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM, [wide, tall] = tile.fovMM;
     const text = [left, bottom, wide, tall, at].join();
-    if (known[tile.axCorSag]?.text === text) return known[tile.axCorSag].canvas;
+    if (known[tile.axCorSag]?.text === text) return known[tile.axCorSag];
     const [nx, ny, nz] = image.shape, { img, hdr, low, high, inverse, origin } = image;
     const columns = Math.min(MOST, Math.ceil(wide / image.side)), rows = Math.min(MOST, Math.ceil(tall / image.side));
-    const pixels = new ImageData(columns, rows), grey = pixels.data;
+    const grey = new Float32Array(columns * rows);
     const scale = 255 / Math.max(high - low, 1e-30), slope = (hdr.scl_slope || 1) * scale, shift = ((hdr.scl_inter || 0) - low) * scale;
     const step = inverse.map((row) => row[u] * wide / columns), point = [0, 0, 0], begin = [0, 0, 0];
-    for (let j = 0, o = 3; j < rows; j++) {
+    for (let j = 0, o = 0; j < rows; j++) {
       point[u] = left + 0.5 * wide / columns - origin[u];
       point[v] = bottom + (1 - (j + 0.5) / rows) * tall - origin[v];
       point[w] = at - origin[w];
       for (let k = 0; k < 3; k++) begin[k] = inverse[k][0] * point[0] + inverse[k][1] * point[1] + inverse[k][2] * point[2];
-      for (let i = 0; i < columns; i++, o += 4) {
-        grey[o] = 255;
+      for (let i = 0; i < columns; i++, o++) {
         const x = begin[0] + i * step[0], y = begin[1] + i * step[1], z = begin[2] + i * step[2];
         const p = Math.floor(x), q = Math.floor(y), r = Math.floor(z);
         if (p < -1 || q < -1 || r < -1 || p >= nx || q >= ny || r >= nz) continue;
@@ -42,14 +42,33 @@ const painterOf = (viewer, canvas, slabMM) => {
           const share = (corner & 1 ? x - p : 1 - x + p) * (corner & 2 ? y - q : 1 - y + q) * (corner & 4 ? z - r : 1 - z + r);
           sum += share * (img[e + nx * (f + ny * g)] * slope + shift);
         }
-        grey[o - 3] = grey[o - 2] = grey[o - 1] = sum;
+        grey[o] = Math.min(Math.max(sum, 0), 255);
       }
     }
-    const small = document.createElement("canvas");
-    Object.assign(small, { width: columns, height: rows });
-    small.getContext("2d").putImageData(pixels, 0, 0);
-    known[tile.axCorSag] = { text, canvas: small };
-    return small;
+    return known[tile.axCorSag] = { text, grey, columns, rows };
+  };
+
+  // fills pixels with a slice, between whose values they are interpolated: along rows first, then between two rows
+  const enlarge = ({ grey, columns, rows }, pixels) => {
+    const { width, height } = pixels, words = new Uint32Array(pixels.data.buffer);
+    const from = new Int32Array(width), share = new Float32Array(width), long = new Float32Array(width * rows);
+    for (let x = 0; x < width; x++) {
+      const place = Math.min(Math.max((x + 0.5) * columns / width - 0.5, 0), columns - 1);
+      from[x] = Math.min(Math.floor(place), Math.max(columns - 2, 0));
+      share[x] = place - from[x];
+    }
+    for (let j = 0, o = 0; j < rows; j++) for (let x = 0; x < width; x++, o++) {
+      const k = j * columns + from[x], first = grey[k];
+      long[o] = columns > 1 ? first + (grey[k + 1] - first) * share[x] : first;
+    }
+    for (let y = 0, o = 0; y < height; y++) {
+      const place = Math.min(Math.max((y + 0.5) * rows / height - 0.5, 0), rows - 1), row = Math.floor(place);
+      const part = place - row, above = row * width, below = Math.min(row + 1, rows - 1) * width;
+      for (let x = 0; x < width; x++, o++) {
+        const value = long[above + x] + (long[below + x] - long[above + x]) * part + 0.5 | 0;
+        words[o] = 0xff000000 | value << 16 | value << 8 | value;
+      }
+    }
   };
 
   // a line between two points of a tile in pixels, one pixel wide, whose border is blended
@@ -112,15 +131,16 @@ const painterOf = (viewer, canvas, slabMM) => {
   return (offsets, points, balls, wide) => {
     const { width, height } = viewer.gl.canvas;
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
-    Object.assign(context, { fillStyle: "#000", imageSmoothingEnabled: true, imageSmoothingQuality: "low" });
+    context.fillStyle = "#000";
     context.fillRect(0, 0, width, height);
     const crosshair = viewer.frac2mm(viewer.scene.crosshairPos, 0, true);
     for (const tile of viewer.screenSlices) {
       if (!(tile.axCorSag < 3)) continue;
       const [x, y, wideTile, tallTile] = tile.leftTopWidthHeight.map(Math.round), [u, v, w] = AXES[tile.axCorSag];
       const at = crosshair[w], scale = wideTile / tile.fovMM[0];
-      context.drawImage(sliceOf(tile, at), x, y, wideTile, tallTile);
-      const pixels = context.getImageData(x, y, wideTile, tallTile);
+      let pixels = buffers[tile.axCorSag];
+      if (pixels?.width !== wideTile || pixels.height !== tallTile) pixels = buffers[tile.axCorSag] = new ImageData(wideTile, tallTile);
+      enlarge(sliceOf(tile, at), pixels);
       draw(pixels, tile, at, offsets, points, wide);
       context.putImageData(pixels, x, y);
       context.save();
