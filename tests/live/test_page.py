@@ -76,6 +76,12 @@ def after(page: Page, act) -> str:
     return text(page, "command")
 
 
+def undo_all(page: Page) -> None:
+    """Undo all changes."""
+    page.value("while (!undo.disabled) undo.click()")
+    page.until("document.body.dataset.idle === 'true'")
+
+
 def slide(page: Page, name: str, value: object) -> None:
     """Move a slider, or choose."""
     page.value(
@@ -131,7 +137,7 @@ def column(page: Page, which: str) -> list[str]:
 
 
 def test_regions_have_names_and_edges_their_counts(page):
-    after(page, lambda: page.value("while (!undo.disabled) undo.click()"))
+    undo_all(page)
     find = "search.value = {!r}; search.dispatchEvent(new Event('input')); names.children.length"
     assert [page.value(find.format(text)) for text in ("", "half RIGHT", "none")] == [2, 1, 1]
     assert "no such region" in text(page, "names")
@@ -185,6 +191,52 @@ def test_slices_show_streamlines_and_every_view_has_them(page):
     page.until(f"slices.width < {wide} && slices.height < {tall}")
     page.resize(1200, 800)
     page.until(f"slices.width === {wide}")
+
+
+def test_memory_of_the_page_stays_flat(page):
+    """Bytes of objects and of buffers, after many streamlines."""
+    def held() -> float:
+        page.call("HeapProfiler.collectGarbage")
+        usage = page.call("Runtime.getHeapUsage")
+        return (usage["usedSize"] + usage.get("backingStorageSize", 0)) / 1e6
+
+    def ask(count: int) -> None:
+        x, y, width, height = scene(page)
+        for number in range(count):
+            place = x + (0.16 + 0.001 * (number % 60)) * width, y + 0.28 * height
+            after(page, lambda at=place: page.press(*at))
+
+    undo_all(page)
+    ask(60)
+    before = held()
+    ask(300)
+    assert held() - before < 8
+
+
+# the page then takes the browser for one that has a GPU
+UNNAMED = (
+    "const known = WebGL2RenderingContext.prototype.getExtension; WebGL2RenderingContext.prototype.getExtension ="
+    "function (name) { return name === 'WEBGL_debug_renderer_info' ? null : known.call(this, name); };"
+)
+
+
+def test_with_a_gpu_niivue_draws(address, tmp_path):
+    def coloured_pixels() -> int:
+        page.picture(tmp_path / "page.png")
+        values = np.asarray(Image.open(tmp_path / "page.png").convert("RGB"), int)
+        x, y, width, height = map(round, scene(page))
+        return int((np.ptp(values[y : y + height, x : x + width], axis=-1) > 60).sum())
+
+    with Page(tmp_path / "profile", 700, 500) as page:
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=UNNAMED)
+        page.open(address)
+        page.until("document.body?.dataset.answered")
+        assert page.value("slices.hidden")
+        after(page, lambda: slide(page, "radius", 9))
+        many = coloured_pixels()
+        after(page, lambda: slide(page, "nseeds", 2))
+        assert many > coloured_pixels() > 300
+        assert page.problems == []
 
 
 def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
