@@ -3,7 +3,7 @@ const painterOf = (viewer, canvas, slabMM) => {
   const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
   const AXES = [[0, 1, 2], [0, 2, 1], [1, 2, 0]]; // to the right, up and away of axial, coronal and sagittal slices
   const MOST = 512; // pixels of a slice along an axis, before the canvas enlarges it
-  const known = []; // the last slice of each kind: its text says what it shows
+  const known = []; // the last slice of each kind without streamlines, whose text says what it shows
   const buffers = []; // the pixels of each kind of slice on the canvas, which are used again
   const image = (() => {
     const { img, hdr, cal_min: low, cal_max: high } = viewer.volumes[0];
@@ -19,8 +19,6 @@ const painterOf = (viewer, canvas, slabMM) => {
   // grey values of a slice at the distance of voxels
   const sliceOf = (tile, at) => {
     const [u, v, w] = AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM, [wide, tall] = tile.fovMM;
-    const text = [left, bottom, wide, tall, at].join();
-    if (known[tile.axCorSag]?.text === text) return known[tile.axCorSag];
     const [nx, ny, nz] = image.shape, { img, hdr, low, high, inverse, origin } = image;
     const columns = Math.min(MOST, Math.ceil(wide / image.side)), rows = Math.min(MOST, Math.ceil(tall / image.side));
     const grey = new Float32Array(columns * rows);
@@ -45,12 +43,12 @@ const painterOf = (viewer, canvas, slabMM) => {
         grey[o] = Math.min(Math.max(sum, 0), 255);
       }
     }
-    return known[tile.axCorSag] = { text, grey, columns, rows };
+    return { grey, columns, rows };
   };
 
-  // fills pixels with a slice, between whose values they are interpolated: along rows first, then between two rows
-  const enlarge = ({ grey, columns, rows }, pixels) => {
-    const { width, height } = pixels, words = new Uint32Array(pixels.data.buffer);
+  // pixels of a slice, between whose values they are interpolated: along rows first, then between two rows
+  const enlarge = ({ grey, columns, rows }, width, height) => {
+    const words = new Uint32Array(width * height);
     const from = new Int32Array(width), share = new Float32Array(width), long = new Float32Array(width * rows);
     for (let x = 0; x < width; x++) {
       const place = Math.min(Math.max((x + 0.5) * columns / width - 0.5, 0), columns - 1);
@@ -69,7 +67,17 @@ const painterOf = (viewer, canvas, slabMM) => {
         words[o] = 0xff000000 | value << 16 | value << 8 | value;
       }
     }
+    return words;
   };
+
+  // pixels of the slice of a tile through the crosshair; `at` is its place
+  const behind = (tile, at, width, height) => {
+    const text = [...tile.leftTopMM, ...tile.fovMM, at, width, height].join();
+    if (known[tile.axCorSag]?.text !== text) known[tile.axCorSag] = { text, words: enlarge(sliceOf(tile, at), width, height) };
+    return known[tile.axCorSag].words;
+  };
+  const crosshair = () => viewer.frac2mm(viewer.scene.crosshairPos, 0, true);
+  const tiles = () => viewer.screenSlices.filter((tile) => tile.axCorSag < 3);
 
   // a line between two points of a tile in pixels, one pixel wide, whose border is blended
   const line = (pixels, x, y, toX, toY, red, green, blue) => {
@@ -127,20 +135,28 @@ const painterOf = (viewer, canvas, slabMM) => {
     context.fillText(left, x + 3, y + tall / 2);
   };
 
+  // makes the slices while streamlines are on their way
+  const prepare = () => {
+    const place = crosshair();
+    for (const tile of tiles()) {
+      const [, , width, height] = tile.leftTopWidthHeight.map(Math.round);
+      behind(tile, place[AXES[tile.axCorSag][2]], width, height);
+    }
+  };
+
   // paints streamlines, and balls: each has a place and a radius in mm, and a colour
-  return (offsets, points, balls, wide) => {
+  const paint = (offsets, points, balls, wide) => {
     const { width, height } = viewer.gl.canvas;
     if (canvas.width !== width || canvas.height !== height) Object.assign(canvas, { width, height });
     context.fillStyle = "#000";
     context.fillRect(0, 0, width, height);
-    const crosshair = viewer.frac2mm(viewer.scene.crosshairPos, 0, true);
-    for (const tile of viewer.screenSlices) {
-      if (!(tile.axCorSag < 3)) continue;
+    const place = crosshair();
+    for (const tile of tiles()) {
       const [x, y, wideTile, tallTile] = tile.leftTopWidthHeight.map(Math.round), [u, v, w] = AXES[tile.axCorSag];
-      const at = crosshair[w], scale = wideTile / tile.fovMM[0];
+      const at = place[w], scale = wideTile / tile.fovMM[0];
       let pixels = buffers[tile.axCorSag];
       if (pixels?.width !== wideTile || pixels.height !== tallTile) pixels = buffers[tile.axCorSag] = new ImageData(wideTile, tallTile);
-      enlarge(sliceOf(tile, at), pixels);
+      new Uint32Array(pixels.data.buffer).set(behind(tile, at, wideTile, tallTile));
       draw(pixels, tile, at, offsets, points, wide);
       context.putImageData(pixels, x, y);
       context.save();
@@ -158,10 +174,11 @@ const painterOf = (viewer, canvas, slabMM) => {
         context.stroke();
       }
       context.fillStyle = "rgb(242 191 51 / 60%)";
-      context.fillRect(x, up(crosshair[v]), wideTile, 1);
-      context.fillRect(right(crosshair[u]), y, 1, tallTile);
+      context.fillRect(x, up(place[v]), wideTile, 1);
+      context.fillRect(right(place[u]), y, 1, tallTile);
       words(tile, [x, y, wideTile, tallTile]);
       context.restore();
     }
   };
+  return { paint, prepare };
 };
