@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import nibabel as nib
+import numpy as np
 import pytest
+from PIL import Image
 
 pytest.importorskip("ipyniivue", reason="needs ipyniivue")
 pytest.importorskip("websockets", reason="needs websockets")
@@ -17,14 +21,38 @@ from browser import CHROMIUM, Page
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
-@pytest.fixture(scope="module")
-def address(head) -> Iterator[str]:
+REGIONS = ("left half", "right half")
+
+
+def served(head, *more: str) -> Iterator[str]:
+    """Serve a page; yield its address."""
     words = ["view", "--live", *head.series, "--mask", head.mask, "--dg", "prob", "--arch", "cpu", "--min-length", "0"]
-    command = [sys.executable, "-m", "tistreamlines", *words, "--no-browser", "--stay", "-q"]
+    command = [sys.executable, "-m", "tistreamlines", *words, *more, "--no-browser", "--stay", "-q"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         yield server.stdout.readline().strip()
         server.terminate()
+
+
+@pytest.fixture(scope="module")
+def address(head, tmp_path_factory) -> Iterator[str]:
+    mask, parcels = nib.load(head.mask), tmp_path_factory.mktemp("parcels") / "halves.nii.gz"
+    values = np.asarray(mask.dataobj).astype(np.int16)
+    values[values.shape[0] // 2 :] *= 2
+    nib.save(nib.Nifti1Image(values, mask.affine), parcels)
+    names = parcels.with_name("names.txt")
+    names.write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
+    yield from served(head, "--parcellation", str(parcels), "--parcellation-names", str(names))
+
+
+@pytest.fixture(scope="module")
+def odd_address(head, tmp_path_factory) -> Iterator[str]:
+    """Serve an image whose axes have another order and other senses."""
+    mask, path = nib.load(head.mask), tmp_path_factory.mktemp("image") / "odd.nii.gz"
+    values = np.asarray(mask.dataobj) * np.indices(mask.shape).sum(axis=0).astype(np.float32)
+    image = nib.Nifti1Image(values, mask.affine).as_reoriented(np.array([[2, -1], [0, 1], [1, -1]]))
+    nib.save(image, path)
+    yield from served(head, "--image", str(path))
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +74,12 @@ def after(page: Page, act) -> str:
     act()
     page.until(f"liveTimes.length > {count} && document.body.dataset.idle === 'true'")
     return text(page, "command")
+
+
+def undo_all(page: Page) -> None:
+    """Undo all changes."""
+    page.value("while (!undo.disabled) undo.click()")
+    page.until("document.body.dataset.idle === 'true'")
 
 
 def slide(page: Page, name: str, value: object) -> None:
@@ -97,6 +131,32 @@ def test_regions_come_by_keys_and_go(page):
     assert (back.count("--include "), back.count("--exclude ")) == (1, 1)
 
 
+def column(page: Page, which: str) -> list[str]:
+    """Return the texts of a column of the edges."""
+    return page.value(f"[...edges.querySelectorAll('td:{which}')].map((cell) => cell.textContent)")
+
+
+def test_regions_have_names_and_edges_their_counts(page):
+    undo_all(page)
+    find = "search.value = {!r}; search.dispatchEvent(new Event('input')); names.children.length"
+    assert [page.value(find.format(text)) for text in ("", "half RIGHT", "none")] == [2, 1, 1]
+    assert "no such region" in text(page, "names")
+    page.value(find.format("left"))
+    seeded = after(page, lambda: page.value("names.querySelector('button[title^=Seeds]').click()"))
+    assert ":1 " in seeded.split("--seed-mask ")[1] and "--seed-sphere" not in seeded
+    assert {"left half"} < {*column(page, "first-child"), *column(page, "nth-child(2)")} <= {*REGIONS, "none"}
+    count = int(text(page, "counts").split()[0].replace(",", ""))
+    assert sum(int(cell.replace(",", "")) for cell in column(page, "last-child")) == count > 100
+    page.value(find.format("right"))
+    excluded = after(page, lambda: page.value("names.querySelector('button[title^=Exclude]').click()"))
+    assert "halves.nii.gz:2" in excluded and "right half" in text(page, "spheres")
+    assert page.value("names.querySelector('[aria-pressed=true]').textContent") == "out"
+    assert {*column(page, "first-child"), *column(page, "nth-child(2)")} <= {"left half", "none"}
+    for _ in range(2):
+        command = after(page, lambda: page.value("document.getElementById('undo').click()"))
+    assert "halves.nii.gz" not in command and "--seed-sphere" in command
+
+
 def test_a_link_has_the_state(page, address, tmp_path):
     link, command = page.value("location.href"), text(page, "command")
     with Page(tmp_path / "profile") as other:
@@ -104,6 +164,109 @@ def test_a_link_has_the_state(page, address, tmp_path):
         other.until("document.body?.dataset.answered")
         assert text(other, "command") == command
         assert other.problems == []
+
+
+def coloured(page: Page) -> int:
+    """Return how many pixels of the slices have a colour, as lines, balls and the crosshair have."""
+    return page.value(
+        "(() => { const { width, height } = slices;"
+        "const data = slices.getContext('2d').getImageData(0, 0, width, height).data;"
+        "let count = 0; for (let i = 0; i < data.length; i += 4)"
+        "count += Math.abs(data[i] - data[i + 1]) + Math.abs(data[i + 2] - data[i + 1]) > 60; return count; })()"
+    )
+
+
+def test_slices_show_streamlines_and_every_view_has_them(page):
+    x, y, width, height = scene(page)
+    after(page, lambda: (slide(page, "nseeds", 3), page.press(x + 0.2 * width, y + 0.25 * height)))
+    many = coloured(page)
+    after(page, lambda: slide(page, "nseeds", 2))
+    assert many > 1.3 * coloured(page) > 500
+    for view, is_painted in (("4", False), ("0", True), ("1", True), ("2", True), ("3", True)):
+        slide(page, "view", view)
+        page.until(f"slices.hidden === {json.dumps(not is_painted)}")
+        assert not is_painted or coloured(page) > 500
+    wide, tall = page.value("[slices.width, slices.height]")
+    page.resize(800, 700)
+    page.until(f"slices.width < {wide} && slices.height < {tall}")
+    page.resize(1200, 800)
+    page.until(f"slices.width === {wide}")
+
+
+def test_memory_of_the_page_stays_flat(page):
+    """Bytes of objects and of buffers, after many streamlines."""
+    def held() -> float:
+        page.call("HeapProfiler.collectGarbage")
+        usage = page.call("Runtime.getHeapUsage")
+        return (usage["usedSize"] + usage.get("backingStorageSize", 0)) / 1e6
+
+    def ask(count: int) -> None:
+        x, y, width, height = scene(page)
+        for number in range(count):
+            place = x + (0.16 + 0.001 * (number % 60)) * width, y + 0.28 * height
+            after(page, lambda at=place: page.press(*at))
+
+    undo_all(page)
+    ask(60)
+    before = held()
+    ask(300)
+    assert held() - before < 8
+
+
+# the page then takes the browser for one that has a GPU
+UNNAMED = (
+    "const known = WebGL2RenderingContext.prototype.getExtension; WebGL2RenderingContext.prototype.getExtension ="
+    "function (name) { return name === 'WEBGL_debug_renderer_info' ? null : known.call(this, name); };"
+)
+
+
+def test_with_a_gpu_niivue_draws(address, tmp_path):
+    def coloured_pixels() -> int:
+        page.picture(tmp_path / "page.png")
+        values = np.asarray(Image.open(tmp_path / "page.png").convert("RGB"), int)
+        x, y, width, height = map(round, scene(page))
+        return int((np.ptp(values[y : y + height, x : x + width], axis=-1) > 60).sum())
+
+    with Page(tmp_path / "profile", 700, 500) as page:
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=UNNAMED)
+        page.open(address)
+        page.until("document.body?.dataset.answered")
+        assert page.value("slices.hidden")
+        after(page, lambda: slide(page, "radius", 9))
+        many = coloured_pixels()
+        after(page, lambda: slide(page, "nseeds", 2))
+        assert many > coloured_pixels() > 300
+        assert page.problems == []
+
+
+def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
+    """Grey values agree, in each slice, where neither has lines, letters or a crosshair.
+
+    They differ at the border of the head, which NiiVue draws sharper.
+    """
+    def grey(name: str) -> np.ndarray:
+        page.picture(tmp_path / name)
+        return np.asarray(Image.open(tmp_path / name).convert("RGB"), float)[y : y + height, x : x + width]
+
+    with Page(tmp_path / "profile") as page:
+        page.open(odd_address)
+        page.until("document.body?.dataset.answered")
+        x, y, width, height = map(round, scene(page))
+        after(page, lambda: page.press(x + 0.2 * width, y + 0.3 * height))
+        for wider in (1, 0):  # NiiVue draws, too
+            page.resize(1200 + wider, 800)
+            page.until(f"slices.width === {width + wider}")
+        painted = grey("painted.png")
+        page.value("document.getElementById('slices').style.visibility = 'hidden'")
+        drawn = grey("drawn.png")
+        assert page.problems == []
+    for rows, columns in ((0, 0), (0, 1), (1, 0)):
+        part = np.s_[rows * height // 2 : (rows + 1) * height // 2, columns * width // 2 : (columns + 1) * width // 2]
+        first, second = painted[part], drawn[part]
+        is_plain = (np.ptp(first, axis=-1) < 8) & (np.ptp(second, axis=-1) < 8) & (first[..., 0] + second[..., 0] > 40)
+        assert is_plain.sum() > 3000
+        assert np.corrcoef(first[is_plain][:, 0], second[is_plain][:, 0])[0, 1] > 0.85
+        assert np.abs(first - second)[is_plain].mean() < 15
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

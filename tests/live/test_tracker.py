@@ -11,6 +11,7 @@ import pytest
 import tistreamlines as ts
 from tistreamlines.live.tracker import Silent
 from tistreamlines.run import plan
+from tistreamlines.tracking.engine.engine import Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore:no streamline was accepted")
 CENTRES = ("4,-6,2,9", "-14,0,8,7", "0,20,-10,12", "60,60,60,5")  # the last ones are off the fibres, and at the edge
@@ -45,13 +46,45 @@ def test_streamlines_are_those_of_track(head, options, dg):
 def test_the_series_is_fitted_once(head, options, monkeypatch):
     live, reads = ts.Live(*head.series, dg="prob", **options), []
     read = plan.read
-    monkeypatch.setattr(plan, "read", lambda *arguments: reads.append(1) or read(*arguments))
+    monkeypatch.setattr(plan, "read", lambda *arguments, **how: reads.append(1) or read(*arguments, **how))
     for centre in CENTRES[:3]:
         live.track(seed_sphere=centre, max_angle=25)
     live.track(seeds=np.array([[4.0, -6, 2]]), max_angle=25)
     live.track(seed_sphere=CENTRES[0], fa_threshold=0.3)
     live.track(seed_sphere=CENTRES[0], max_angle=40)
     assert len(reads) == 1, "tables are made anew of what was read"
+
+
+def test_the_engine_stays_open(head, options, monkeypatch):
+    live, opened = ts.Live(*head.series, dg="prob", **options), []
+    begin = Engine.__init__
+    monkeypatch.setattr(Engine, "__init__", lambda *arguments: opened.append(1) or begin(*arguments))
+    ball = {"include": [[4, -6, 2, 12]]}
+    for chosen, count in (
+        ({}, 1), ({"nseeds": 30}, 1), ({"seed_seed": 3}, 1), (ball, 2), (ball | {"nseeds": 40}, 2),
+        (ball | {"rng_seed": 1}, 3), ({"max_angle": 30}, 4), ({}, 5),
+    ):
+        for centre in CENTRES[:2]:
+            chosen = {"seed_sphere": centre} | chosen
+            result, other = live.track(**chosen), ts.track(*head.series, dg="prob", **options | chosen)
+            opened.pop()  # that of track
+            assert same(result, other) and len(opened) == count
+            names = ("seeds", "points", "stop_reasons", "dropped", "mean_mm")
+            assert [getattr(result, name) for name in names] == [getattr(other, name) for name in names]
+
+
+def test_an_interruption_leaves_no_engine(head, options):
+    class Stop(Silent):
+        def progress(self, *_):
+            raise KeyboardInterrupt
+
+    live = ts.Live(*head.series, dg="prob", watcher=Silent(), **options)
+    before = live.track(seed_sphere=CENTRES[0])
+    live.watcher = Stop()
+    with pytest.raises(KeyboardInterrupt):
+        live.track(seed_sphere=CENTRES[0])
+    live.watcher = Silent()
+    assert same(live.track(seed_sphere=CENTRES[0]), before)
 
 
 def test_a_file_that_changes_is_read_again(head, options, tmp_path):

@@ -17,7 +17,7 @@ from websockets.sync.client import connect
 
 CHROMIUM = shutil.which("chromium")
 FLAGS = (
-    "--headless=new", "--no-sandbox", "--no-first-run", "--disable-dev-shm-usage", "--use-angle=swiftshader",
+    "--headless=new", "--no-sandbox", "--no-first-run", "--disable-dev-shm-usage",
     "--enable-unsafe-swiftshader", "--remote-debugging-port=0", "--disable-background-networking",
 )
 PATIENCE = 60.0  # seconds for what a page does
@@ -56,6 +56,11 @@ class Page:
         self._channel.close()
         self._browser.kill()
         self._browser.wait()
+
+    @property
+    def pid(self) -> int:
+        """Number of the browser's process."""
+        return self._browser.pid
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Call a method of the protocol; return its result."""

@@ -24,6 +24,10 @@ NAMES = [
 @click.command("view --live", cls=GroupedCommand, context_settings={"max_content_width": 110})
 @click.argument("series", nargs=-1, metavar="[DWI [BVALS BVECS]]")
 @group_option("Page")("--image", metavar="IMAGE", help="Image under the streamlines.  [default: the mean b0]")
+@group_option("Page")("--parcellation", metavar="LABELS", help="Image of labels: the page lists its regions, and the "
+        "edges that streamlines make among them.")
+@group_option("Page")("--parcellation-names", metavar="FILE", help="Lookup table with the names of the labels, as for "
+        "--connectome-nodes of tistreamlines track.")
 @group_option("Page")("--stay", is_flag=True, help="Go on when the page is closed.")
 @group_option("Page")("--port", type=click.IntRange(0, 65535), default=0, metavar="NUMBER",
         help="Port of this computer on which the page is served.  [default: a free one]")
@@ -32,8 +36,8 @@ NAMES = [
 @verbosity
 @click.pass_context
 def live(
-    context: click.Context, series: tuple[str, ...], image: str | None, stay: bool, port: int, no_browser: bool,
-    quiet: bool, verbose: int, **_: object,
+    context: click.Context, series: tuple[str, ...], image: str | None, parcellation: str | None,
+    parcellation_names: str | None, stay: bool, port: int, no_browser: bool, quiet: bool, verbose: int, **_: object,
 ) -> None:
     """Track from where you click: a page in the browser that shows streamlines at once.
 
@@ -44,14 +48,18 @@ def live(
     import webbrowser
 
     from ..live.page import page_of
+    from ..live.parcels import Parcels
     from ..live.server import LiveServer
     from ..live.tracker import Live, Silent
 
     if len(series) != 1:
         check_series(series)
+    if parcellation_names is not None and parcellation is None:
+        raise click.UsageError("--parcellation-names needs --parcellation: give both or neither")
     with Display(quiet=quiet, verbose=verbose) as display:
+        parcels = None if parcellation is None else Parcels(parcellation, parcellation_names)
         tracker = Live(*series, watcher=display, **options_of(context))
-        page = page_of(tracker, image)
+        page = page_of(tracker, image, () if parcels is None else parcels.names)
 
     tracker.watcher = Silent()  # the page shows what later runs say
 
@@ -61,4 +69,4 @@ def live(
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
     with suppress(KeyboardInterrupt):
-        asyncio.run(LiveServer(tracker, page, keep=stay, port=port).run(tell))
+        asyncio.run(LiveServer(tracker, page, parcels, keep=stay, port=port).run(tell))

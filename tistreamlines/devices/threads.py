@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
@@ -57,6 +58,18 @@ def _pool(process: int, name: str, count: int) -> ThreadPoolExecutor:
 def thread_pool(name: str, count: int) -> ThreadPoolExecutor:
     """Return this process's pool of ``count`` threads of that name."""
     return _pool(os.getpid(), name, count)
+
+
+@cache
+def _begun_pool(process: int, name: str, count: int) -> ThreadPoolExecutor:
+    pool = _pool(process, name, count)
+    wait([pool.submit(time.sleep, 0.01) for _ in range(count)])
+    return pool
+
+
+def begin_threads(name: str, count: int) -> None:
+    """Start the threads of a pool, unless that was done: some systems take long for it."""
+    _begun_pool(os.getpid(), name, count)
 
 
 def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Future[Result]:

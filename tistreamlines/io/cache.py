@@ -65,16 +65,6 @@ class MemoryResults:
     def __init__(self) -> None:
         self.hashes: dict[tuple[object, ...], str] = {}
         self._results: dict[str, tuple[dict[str, Array], str]] = {}
-        self._last: tuple[str, object] = "", None
-
-    def recall(self, causes: Mapping[str, object]) -> object:
-        """Return the value that was remembered last, or None if that had other causes."""
-        key, value = self._last
-        return value if key == json.dumps(causes, sort_keys=True) else None
-
-    def remember(self, causes: Mapping[str, object], value: object) -> None:
-        """Keep a value that is no result, as it is, until the next one comes."""
-        self._last = json.dumps(causes, sort_keys=True), value
 
     def load(self, kind: str, causes: Mapping[str, object], unpack: Unpack[T]) -> T | None:
         """Return ``unpack(arrays, values)`` of a result, or None if it is not known."""

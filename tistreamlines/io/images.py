@@ -33,6 +33,7 @@ LARGEST = 1e30  # largest image value, so that sums and products of a few values
 AFFINE_TOLERANCE = 1e-3  # mm
 VOLUMES_AT_ONCE = 8
 ENDINGS = (".nii.gz", ".nii", ".mif", ".mif.gz", ".mih", ".img")  # of images, which FSL's users leave out
+LABEL = re.compile(r"(.+):([0-9]{1,10})", re.DOTALL)  # a file, and a label in it
 Tell = Callable[[str], object]
 AnyPath = str | os.PathLike[str]
 
@@ -83,6 +84,14 @@ def is_folder(source: AnyPath) -> bool:
     with suppress(OSError):
         return not isinstance(source, InMemory | OpenImage) and Path(source).is_dir()
     return False
+
+
+def label_in(path: AnyPath) -> tuple[AnyPath, int | None]:
+    """Return the file of an image and the label whose voxels are meant, as in labels.nii.gz:17, or None for all."""
+    match = None if isinstance(path, InMemory | OpenImage) else LABEL.fullmatch(os.fspath(path))
+    if match is None or os.path.lexists(path):
+        return path, None
+    return match[1], int(match[2])
 
 
 @contextmanager
@@ -226,9 +235,12 @@ def open_image(path: AnyPath) -> OpenImage:
         with reading(Path(path)):
             path, image = Path(path), SpatialImage(path.values, path.affine)
     else:
+        named, (path, label) = Path(path), label_in(path)
         path = existing_path(path)
         with reading(path):
             image = reader_of(path).open(path)
+        if label is not None:
+            path, image = named, _voxels_of_label(path, image, label)
     if not isinstance(image, SpatialImage | StoredImage):
         raise InputError(f"{path}: {type(image).__name__} is not an image; give e.g. a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":
@@ -236,6 +248,19 @@ def open_image(path: AnyPath) -> OpenImage:
     if 0 in image.shape:
         raise InputError(f"{path}: shape {tuple(image.shape)} has no voxels; check how the file was created")
     return OpenImage(path, image)
+
+
+def _voxels_of_label(path: Path, image: Any, label: int) -> Image:
+    """Return the mask of the voxels with a label, of an image of three axes, and perhaps one of a single volume."""
+    from nibabel.nifti1 import Nifti1Image
+
+    values = read_array(path, image)
+    if values.ndim not in (3, 4) or values.shape[3:] not in ((), (1,)):
+        raise InputError(f"{path}: shape {values.shape} is no image of labels; give one without :{label}")
+    mask = values.reshape(values.shape[:3]) == label
+    if not label or not mask.any():
+        raise InputError(f"{path}: has no voxel of label {label}; give a label above 0 that it has")
+    return Nifti1Image(mask.astype(np.uint8), image.affine)
 
 
 def grid_of(path: Path, image: Image, *, sheared: bool = False) -> Space:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections.abc import Iterable
 from html import escape
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from ..options.definitions import options
 from ..run.result import TrackResult
 from ..tracking.registry import METHODS
 from ..viewer.niivue import filled, module_text
-from ..viewer.scene import nifti_of, opened_image
+from ..viewer.scene import nifti_of
 from .tracker import Live
 
 NSEEDS, RADIUS_MM = 1000, 3.0
@@ -24,11 +25,21 @@ SLIDERS = {  # option -> least, greatest and distance of values, and the unit
     "fa_threshold": (0.01, 0.6, 0.01, ""), "step_size": (0.1, 2, 0.05, "mm"), "min_length": (0, 100, 1, "mm"),
     "max_length": (10, 400, 5, "mm"),
 }
+SCRIPTS = ("painter.js", "meshes.js", "regions.js")
 ALWAYS = ("max_angle", "step_size", "min_length", "max_length")  # sliders of all getters
 
 
-def page_of(live: Live, image: ImageLike | None = None) -> bytes:
+def page_of(live: Live, image: ImageLike | None = None, regions: Iterable[str] = ()) -> bytes:
     """Return the page of live tracking, UTF-8; the series is read and fitted first.
+
+    Parameters
+    ----------
+    live : Live
+        Tracks.
+    image : str, Path, nibabel image or ndarray, optional
+        Lies under the streamlines; by default the mean b0.
+    regions : iterable of str
+        Names of the regions that the server knows.
 
     Raises
     ------
@@ -40,19 +51,18 @@ def page_of(live: Live, image: ImageLike | None = None) -> bytes:
     centre = ras((shape[None] - 1) / 2.0)[0]
     first = live.track(seed_sphere=[_text([*centre, RADIUS_MM])], nseeds=1)
     values = _values(first)
-    name, space, picture = ("mean b0", live.space, live.background)
-    if image is not None or picture is None:
-        source = getattr(first.parameters, first.parameters.source) if image is None else image
-        name, space, picture = opened_image(source)
+    name, space, picture = live.picture(image)
     facts = {
         "image": name, "centre": [round(float(x), 2) for x in centre], "radius": RADIUS_MM, "nseeds": NSEEDS,
         "sliders": {name: row for name, row in SLIDERS.items() if name in ALWAYS or values[name] is not None},
         "values": values, "getters": _getters(first), "tissues": first.parameters.act is not None,
+        "regions": [*regions],
         "help": {name: options()[name].help for name in (*SLIDERS, "dg", "nseeds")},
     }
     parts = {
         "title": escape(name), "facts": json.dumps(facts).replace("<", r"\u003c"),
         "image": b64encode(nifti_of(np.asarray(picture), space)).decode(),
+        "scripts": "".join(Path(__file__).with_name(name).read_text(encoding="utf-8") for name in SCRIPTS),
         "niivue": module.replace("</script", r"<\/script"),
     }
     return filled(Path(__file__).with_name("page.html"), parts)

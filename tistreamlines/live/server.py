@@ -15,9 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
-from pathlib import Path
 from secrets import token_urlsafe
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,8 @@ from ..errors import ParameterError, TrackingError
 from ..io.writer import SINKS
 from ..run.result import TrackResult
 from ..space.batch import Batch
+from .notebook import content_of
+from .parcels import Parcels
 from .tracker import Live
 
 try:
@@ -37,15 +37,15 @@ try:
 except ImportError as error:
     raise ImportError("live tracking needs websockets: pip install 'tistreamlines[view]'") from error
 
-# options of a request: numbers and words, none of which names a file
+# options of a request: numbers, words and names of regions, none of which names a file
 PER_REQUEST = (
-    "seed_sphere", "nseeds", "seed_seed", "rng_seed", "dg", "max_angle", "step_size", "cutoff", "power", "samples",
-    "pmf_threshold", "min_length", "max_length", "stopping", "stop_threshold", "fa_threshold", "one_way", "backtrack",
-    "crop_at_gmwmi", "include", "exclude", "include_ordered",
+    "seed_sphere", "seed_mask", "nseeds", "seed_seed", "rng_seed", "dg", "max_angle", "step_size", "cutoff", "power",
+    "samples", "pmf_threshold", "min_length", "max_length", "stopping", "stop_threshold", "fa_threshold", "one_way",
+    "backtrack", "crop_at_gmwmi", "include", "exclude", "include_ordered",
 )
 LEFT_OUT = ("act", "pft", "backtrack", "crop_at_gmwmi")  # options of all requests that null takes away
-SPHERES = ("seed_sphere", "include", "exclude", "include_ordered")
-MOST_SEEDS, MOST_SPHERES, MOST_BYTES = 100_000, 50, 1 << 16  # of a request
+REGIONS = ("include", "exclude", "include_ordered")  # spheres, and regions of the parcellation by name
+MOST_SEEDS, MOST_PLACES, MOST_BYTES = 100_000, 50, 1 << 16  # of a request
 MOST_WAITING, NSEEDS = 4, 1000  # requests of a client; seeds of one that does not say how many
 GRACE = 3.0  # seconds in which a page can come back, when it is loaded again
 PLACE = "track"  # of the WebSocket, behind the path of the page
@@ -60,6 +60,8 @@ class LiveServer:
         Tracks.
     page : bytes
         HTML in UTF-8.
+    parcels : Parcels, optional
+        Regions that requests may name, and of which answers have the edges.
     keep : bool
         Go on when the last page is closed.
     port : int
@@ -71,8 +73,10 @@ class LiveServer:
         Where the page is, once it is served; it contains a random token, and any other path is not found.
     """
 
-    def __init__(self, live: Live, page: bytes, *, keep: bool = False, port: int = 0) -> None:
-        self._live, self._page, self._keep, self._port = live, page, keep, port
+    def __init__(
+        self, live: Live, page: bytes, parcels: Parcels | None = None, *, keep: bool = False, port: int = 0
+    ) -> None:
+        self._live, self._page, self._parcels, self._keep, self._port = live, page, parcels, keep, port
         self._path = f"/{token_urlsafe(16)}/"
         self._clients, self._left = 0, asyncio.Event()
         self._pool = ThreadPoolExecutor(1, "live")  # one request after the other
@@ -161,10 +165,10 @@ class LiveServer:
         """Return the answer to a request, or what is wrong with it."""
         number = request.get("id")
         try:
-            result = self._live.track(**options_of(request.get("options", {})))
+            result = self._live.track(**options_of(request.get("options", {}), self._parcels))
             if "save" in request:
                 return file_of(result, request["save"], number)
-            return answer_of(result, self._live.command(result, "streamlines.trx"), number)
+            return answer_of(result, self._live.command(result, "streamlines.trx"), number, self._parcels)
         except TrackingError as error:
             return json.dumps({"id": number, "error": str(error)})
         except Exception as error:  # of a library, or of the system: later requests are answered as ever
@@ -186,7 +190,7 @@ def parsed(message: str | bytes) -> Json:
     return request
 
 
-def options_of(named: object) -> dict[str, Any]:
+def options_of(named: object, parcels: Parcels | None = None) -> dict[str, Any]:
     """Return the options of a request for :class:`Live`; raise ParameterError if one is not for requests."""
     if not isinstance(named, dict):
         raise ParameterError("options of a request are an object in JSON")
@@ -194,9 +198,16 @@ def options_of(named: object) -> dict[str, Any]:
     for name, value in named.items():
         if name not in (*PER_REQUEST, *LEFT_OUT) or (value is not None and name not in PER_REQUEST):
             raise ParameterError(f"{str(name)[:40]!r} is no option of a request: it has {', '.join(PER_REQUEST)}")
-        chosen[name] = _spheres(name, value) if name in SPHERES and value is not None else _plain_value(name, value)
-    if chosen.get("seed_sphere") is None:
-        raise ParameterError("a request has a seed_sphere: a list of x, y, z and a radius in mm")
+        if value is None:
+            chosen[name] = None
+        elif name == "seed_mask":
+            chosen[name] = _region(name, value, parcels)
+        elif name in REGIONS or name == "seed_sphere":
+            chosen[name] = _places(name, value, parcels)
+        else:
+            chosen[name] = _plain_value(name, value)
+    if all(chosen.get(name) is None for name in ("seed_sphere", "seed_mask")):
+        raise ParameterError("a request has a seed_sphere, a list of x, y, z and a radius in mm, or a seed_mask")
     if type(nseeds := chosen.setdefault("nseeds", NSEEDS)) is not int or nseeds > MOST_SEEDS:
         raise ParameterError(f"nseeds of a request is a whole number of at most {MOST_SEEDS:,}")
     return chosen
@@ -204,28 +215,39 @@ def options_of(named: object) -> dict[str, Any]:
 
 def _plain_value(name: str, value: object) -> object:
     """Return a number, a word or a flag."""
-    if value is None or isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 40):
+    if isinstance(value, bool | int | float) or (isinstance(value, str) and len(value) < 40):
         return value
     raise ParameterError(f"{name} of a request is a number or a word")
 
 
-def _spheres(name: str, value: object) -> list[str]:
-    """Return spheres as the command line has them; no text, which might name a file."""
-    rows = value if isinstance(value, list) and value and isinstance(value[0], list) else [value]
-    if len(rows) > MOST_SPHERES:
-        raise ParameterError(f"{name} of a request has at most {MOST_SPHERES} spheres")
-    texts = []
-    for row in rows:
-        if not isinstance(row, list) or len(row) != 4 or not all(type(number) in (int, float) for number in row):
-            raise ParameterError(f"{name} of a request has spheres: lists of x, y, z and a radius in mm")
-        try:
-            texts.append(",".join(f"{float(number):.10g}" for number in row))
-        except OverflowError:
-            raise ParameterError(f"{name} of a request lies beyond all images") from None
-    return texts
+def _places(name: str, value: object, parcels: Parcels | None) -> list[str]:
+    """Return spheres and regions as the command line has them; no other text, which might name a file."""
+    rows = value if isinstance(value, list) and value and isinstance(value[0], list | str) else [value]
+    if len(rows) > MOST_PLACES:
+        raise ParameterError(f"{name} of a request has at most {MOST_PLACES} spheres and regions")
+    return [
+        _region(name, row, parcels) if isinstance(row, str) and name in REGIONS else _sphere(name, row) for row in rows
+    ]
 
 
-def answer_of(result: TrackResult, command: str, number: object) -> bytes:
+def _region(name: str, value: object, parcels: Parcels | None) -> str:
+    """Return the region that a name means."""
+    if parcels is None:
+        raise ParameterError(f"{name} of a request has names only where view --live was given a --parcellation")
+    return parcels.region(value)
+
+
+def _sphere(name: str, value: object) -> str:
+    """Return a sphere as the command line has it."""
+    if not isinstance(value, list) or len(value) != 4 or not all(type(number) in (int, float) for number in value):
+        raise ParameterError(f"{name} of a request has spheres: lists of x, y, z and a radius in mm")
+    try:
+        return ",".join(f"{float(number):.10g}" for number in value)
+    except OverflowError:
+        raise ParameterError(f"{name} of a request lies beyond all images") from None
+
+
+def answer_of(result: TrackResult, command: str, number: object, parcels: Parcels | None = None) -> bytes:
     """Return the binary answer to a request."""
     batch = Batch.concatenate(list(result.batches))
     head = {
@@ -234,6 +256,7 @@ def answer_of(result: TrackResult, command: str, number: object) -> bytes:
         "dropped": _above_0(result.dropped), "stop_reasons": _above_0(result.stop_reasons),
         "seconds": round(result.seconds["total"], 4), "warnings": list(result.warnings),
         "options": {name: getattr(result.parameters, name, None) for name in PER_REQUEST},
+        "edges": None if parcels is None else parcels.edges(batch),
     }
     offsets, points = np.asarray(batch.offsets, "<u4"), np.ascontiguousarray(batch.points, "<f4")
     return _framed(head) + offsets.tobytes() + points.tobytes()
@@ -243,9 +266,7 @@ def file_of(result: TrackResult, kind: object, number: object) -> bytes:
     """Return the answer that has the tractogram which the command writes."""
     if not isinstance(kind, str) or f".{kind}" not in SINKS:
         raise ParameterError(f"save of a request is {', '.join(suffix[1:] for suffix in SINKS)}")
-    with TemporaryDirectory(prefix="tistreamlines-") as folder:
-        result.save(path := Path(folder) / f"streamlines.{kind}")
-        return _framed({"id": number, "file": path.name}) + path.read_bytes()
+    return _framed({"id": number, "file": f"streamlines.{kind}"}) + content_of(result, kind)
 
 
 def _framed(head: Mapping[str, object]) -> bytes:

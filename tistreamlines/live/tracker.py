@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import cached_property
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ..io.cache import MemoryResults
+from ..aliases import Array
+from ..errors import InputError, TrackingError
 from ..io.gradients import drain
 from ..option import ImageLike, PointsLike
 from ..options.definitions import options as known_options
@@ -21,10 +23,15 @@ from ..options.parameters import Parameters
 from ..run.api import COMMON, start_run
 from ..run.inputs import open_headers
 from ..run.log import Log, Watcher
+from ..run.memory import Memory
 from ..run.pipeline import carry_out
 from ..run.result import TrackResult
 from ..run.series import locate, series_of
 from ..space.batch import Space
+from ..viewer.scene import opened_image
+
+if TYPE_CHECKING:
+    from ipyniivue import NiiVue
 
 PLACES = (*saying(PLACE), *BESIDE_A_MASK)  # options that say where seeds are placed
 
@@ -83,8 +90,10 @@ class Live:
         # what comes through a pipe is there once
         self._series = {k: drain(v) if isinstance(v, str | PathLike) and k != "dwi" else v for k, v in series.items()}
         self._options, self.watcher = options, watcher or Watcher()
-        self._memory, self._running = MemoryResults(), threading.Lock()
+        self._memory, self._running = Memory(), threading.Lock()
         self.background: npt.NDArray[np.uint8] | None = None
+        self._followed: ImageLike | None = None
+        self._views: list[NiiVue] = []
 
     @cached_property
     def space(self) -> Space:
@@ -145,7 +154,83 @@ class Live:
                 self._series, None, chosen, self.watcher, held, hands_out=True, memory=self._memory  # type: ignore[arg-type]
             )
             self.background = run.plan.tables.background
-            return carry_out(run, None, keeps=True)
+            self._followed = getattr(run.parameters, run.parameters.source, None)
+            try:
+                result = carry_out(run, None, keeps=True)
+            except BaseException:
+                self._memory.forget("engine")  # which may be in the middle of something
+                raise
+        self._views = [view for view in self._views if view.comm is not None]  # others were closed
+        if self._views:
+            from .notebook import show
+
+            for view in self._views:
+                show(view, result)
+        return result
+
+    def view(self, image: ImageLike | None = None, *, radius: float = 3.0, nseeds: int = 1000) -> NiiVue:
+        """Show the streamlines in a notebook, with NiiVue: those from the crosshair, and those of each later run.
+
+        Parameters
+        ----------
+        image : str, Path or nibabel image, optional
+            Image under the streamlines; by default the mean b0, or what is followed.
+        radius : float
+            Of the sphere of seeds around the crosshair, mm.
+        nseeds : int
+            Seeds in it. They are tracked when the crosshair moves, with the options of all runs.
+
+        Returns
+        -------
+        ipyniivue.NiiVue
+            A widget. Its streamlines are replaced by those of each :meth:`track`.
+
+        Raises
+        ------
+        InputError
+            If ipyniivue is not installed (``pip install 'tistreamlines[view]'``), or if an input is missing or damaged.
+        ParameterError, DeviceError
+            As for :meth:`track`.
+        """
+        from .notebook import show, widget_of
+
+        def move(place: Sequence[float]) -> None:
+            try:
+                self.track(seed_sphere=[[*place, radius]], nseeds=nseeds)
+            except TrackingError as error:  # such as a place outside the image; the streamlines stay
+                self.watcher.warn(str(error))
+
+        shape, ras = np.asarray(self.space.shape), self.space.to_ras
+        first = self.track(seed_sphere=[[*ras((shape[None] - 1) / 2.0)[0], radius]], nseeds=nseeds)
+        shown = widget_of(self.picture(image), move)
+        show(shown, first)
+        self._views.append(shown)
+        return shown
+
+    def picture(self, image: ImageLike | None = None) -> tuple[str, Space, Array]:
+        """Return the image that lies under streamlines, after the first run.
+
+        Parameters
+        ----------
+        image : str, Path, nibabel image or ndarray, optional
+            By default, the mean b0, or without a series the orientations that are followed.
+
+        Returns
+        -------
+        tuple
+            Its name, its grid and its values, (x, y, z).
+
+        Raises
+        ------
+        InputError
+            If it cannot be read, or if there is none.
+        """
+        if image is None and self.background is not None:
+            return "mean b0", self.space, self.background
+        source = self._followed if image is None else image
+        if source is None:
+            raise InputError("the series has no b0 volume for a picture: give an image")
+        return opened_image(source)
 
     def command(self, result: TrackResult, output: str | PathLike[str]) -> str:
         """Return the command that writes the streamlines of a result to a file, with the same bits.

@@ -110,7 +110,11 @@ def applies_with(name: str) -> dict[str, Collection[str]]:
 
 def all_limits() -> dict[str, dict[str, Collection[str]]]:
     """Return what :func:`applies_with` returns of every option, in a fraction of the time."""
-    return {name: _limits(name, option) for name, option in options().items()}
+    global _last_limits
+    rows, known = (*PRODUCTS.items(), *METHODS.items(), *STOPPING_RULES.items(), *SOURCES.items()), _last_limits
+    if rows != known[0]:  # hardly ever
+        _last_limits = known = rows, {name: _limits(name, option) for name, option in options().items()}
+    return known[1]
 
 
 def _limits(name: str, option: Option) -> dict[str, Collection[str]]:
@@ -198,6 +202,7 @@ def _classes() -> tuple[type, ...]:
 
 
 _last: tuple[tuple[object, ...], tuple[type, ...]] = (), ()
+_last_limits: tuple[tuple[object, ...], dict[str, dict[str, Collection[str]]]] = (), {}
 
 
 @cache

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -50,10 +52,8 @@ def changed_options(record: Record) -> Json:
         usual = defaults()
         return {name: value for name, value in parameters.items() if value != usual[name]}
     named = ("dg", "model", "stopping", "like", "sh_basis", "sphere", "asymmetric", *SOURCES)
-    try:
-        usual = Parameters(**{name: parameters[name] for name in named if parameters.get(name) is not None}).as_dict()
-    except (ParameterError, TypeError):  # of another version
-        usual = {}
+    chosen = {name: parameters[name] for name in named if parameters.get(name) is not None}
+    usual = {**_usual(json.dumps(chosen), tuple(options()))}
     source = next((name for name in SOURCES if parameters.get(name)), "model")
     usual |= dict.fromkeys((*SOURCES, "sh_basis", "like")) | {"sphere": "default", "asymmetric": False}
     usual |= {"dg": default_method(source), "stopping": METHODS[parameters["dg"]].defaults.get("stopping", "threshold")}
@@ -62,6 +62,17 @@ def changed_options(record: Record) -> Json:
         name: value for name, value in parameters.items()
         if name in options() and value is not None and value != usual.get(name)
     }
+
+
+@lru_cache(maxsize=8)
+def _usual(chosen: str, names: tuple[str, ...]) -> Json:
+    """Return the values of all options by name where only these were chosen, a JSON object; ``names`` are those there
+    are."""
+    del names
+    try:
+        return Parameters(**json.loads(chosen)).as_dict()
+    except (ParameterError, TypeError):  # of another version
+        return {}
 
 
 def command(record: Record, output: str | None) -> str:

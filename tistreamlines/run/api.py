@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Unpack
 from ..errors import ParameterError
-from ..io.cache import MemoryResults
 from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS
 from ..options.definitions import defaults
@@ -29,6 +28,7 @@ from . import bids
 from .estimate import Estimate, make_estimate
 from .inputs import needs_series, open_headers, refuse_idle
 from .log import Log, Watcher
+from .memory import Memory
 from .outputs import Outputs, check_outputs, reserved
 from .pipeline import Run, carry_out, start
 from .products import asked, makers_of, with_weights
@@ -276,7 +276,7 @@ def _watching(options: Arguments) -> AbstractContextManager[Watcher]:
 
 def start_run(
     files: Mapping[str, object], output: object, options: Arguments, watcher: Watcher, held: ExitStack | None = None,
-    *, hands_out: bool = False, keeps: bool = False, memory: MemoryResults | None = None,
+    *, hands_out: bool = False, keeps: bool = False, memory: Memory | None = None,
 ) -> tuple[Run, Path | None]:
     """Check the arguments of :func:`track` and start the run; return it and the path of the tractogram.
 

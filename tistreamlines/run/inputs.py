@@ -163,7 +163,7 @@ def hashing(sources: Series, known: dict[tuple[object, ...], str] | None = None)
     def hashes() -> dict[str, str]:
         digests = future.result()
         return {
-            name: _hash_in_memory(source) if isinstance(source, InMemory) else digests[name]
+            name: _hash_in_memory(source) if isinstance(source, InMemory) else digests[name] + _label(source)
             for name, source in sources.items()
         }
 
@@ -201,7 +201,7 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
 
         parts = files_of_trx(Path(path))
     else:
-        path = images.existing_path(path)
+        path = images.existing_path(images.label_in(path)[0])
         with images.reading(path):
             parts = images.reader_of(path).files(path)
     return [images.existing_path(part) for part in parts]
@@ -218,6 +218,12 @@ def _hash_of_file(path: Path, known: dict[tuple[object, ...], str]) -> str:
     if key not in known:
         known[key] = sidecar.sha256(path)
     return known[key]
+
+
+def _label(source: PathLike) -> str:
+    """Return what says in a hash which label of an image is meant, or nothing."""
+    label = None if isinstance(source, gradients.PipeContent) else images.label_in(source)[1]
+    return "" if label is None else f":{label}"
 
 
 def _hash_in_memory(source: InMemory) -> str:
@@ -256,13 +262,16 @@ def open_headers(series: Series, parameters: Parameters, log: Log) -> Headers:
     return Headers(dwi, None if source is None else source.open(getattr(parameters, parameters.source)))
 
 
-def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> Inputs:
+def read(
+    headers: Headers, series: Series, parameters: Parameters, log: Log, *, places_apart: bool = False
+) -> Inputs:
     """Read all inputs.
 
     Parameters
     ----------
     headers, series, parameters : what :func:`open_headers` has returned and received.
     log : receives choices made for the user and possible mistakes.
+    places_apart : whether the caller reads the mask or the map of seeds, with :func:`read_places`.
 
     Raises
     ------
@@ -290,12 +299,7 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         mask = nifti.load_mask(files["mask"], space, log.note, place=log.warn)
     if dwi is not None and dwi.missing is not None:
         mask = _without_missing(dwi, mask, log)
-    seeded, seed_space = None, space
-    for name, load in (("seed_mask", partial(nifti.load_mask, warn=log.warn)), ("seed_image", load_weights)):
-        if name in files:
-            opened = images.open_image(files[name])
-            seed_space = placement.grid_of_seeds(opened, space)
-            seeded = load(opened, seed_space, note=log.note)
+    seeded, seed_space = (None, space) if places_apart else read_places(parameters, space, log)
     rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | MapImage] = {**own_maps(oriented, mask, parameters, space.shape)}
     if rule.read is not None:
@@ -318,6 +322,17 @@ def read(headers: Headers, series: Series, parameters: Parameters, log: Log) -> 
         log.tell(placing.notes, placing.warnings)
     axes = {name: placing.as_dict() for name, placing in placed.items()}
     return Inputs(space, dwi, oriented, mask, maps, axes, b_values, seeded, seed_space)
+
+
+def read_places(parameters: Parameters, space: Space, log: Log) -> tuple[Mask | Map | None, Space]:
+    """Return the mask or the map of seeds, if one was given, and its grid; ``space`` is that of the image."""
+    files, seeded, seed_space = parameters.inputs(), None, space
+    for name, load in (("seed_mask", partial(nifti.load_mask, warn=log.warn)), ("seed_image", load_weights)):
+        if name in files:
+            opened = images.open_image(files[name])
+            seed_space = placement.grid_of_seeds(opened, space)
+            seeded = load(opened, seed_space, note=log.note)
+    return seeded, seed_space
 
 
 def follows_signals(parameters: Parameters) -> bool:

@@ -14,6 +14,7 @@ from ..aliases import Json
 from ..errors import BusyError, OutputError, ParameterError
 from ..io import drafts
 from ..io.fixel_images import files_of_folder
+from ..io.images import label_in
 from ..io.in_memory import InMemory
 from ..io.maps import SUFFIXES as MAP_SUFFIXES
 from ..io.numbers import SUFFIX as NUMBERS
@@ -144,7 +145,7 @@ def _check_recipe(output: Path, parameters: Parameters, inputs: Iterable[object]
 
 def taken_by(inputs: Iterable[str | PathLike[str]]) -> dict[Path, str]:
     """Return the files among the inputs and in their folders, which no output may replace, with a description."""
-    paths = [path for path in inputs if not isinstance(path, InMemory)]
+    paths = [label_in(path)[0] for path in inputs if not isinstance(path, InMemory)]
     files = chain.from_iterable((*subject_files(path), *files_of_folder(path)) for path in paths)
     return {Path(path): "is an input" for path in (*paths, *files)}
 

@@ -13,19 +13,21 @@ import numpy as np
 from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
 from ..devices.threads import single_blas, thread_pool
-from ..io.cache import MemoryResults
 from ..io.gradients import drain
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
 from ..space.batch import Space
+from ..tracking.engine.engine import Engine
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.products.files import Maker
 from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria, thin_regions
+from ..tracking.selection.regions import ROLES
 from ..workers.session import Session
 from . import bids
-from .inputs import Series
+from .inputs import Series, hashing
 from .log import Log, Watcher
+from .memory import Memory, once
 from .plan import Describe, Plan, make_plan
 from .products import products_of
 from .result import TrackResult
@@ -54,7 +56,7 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
 
 def start(
     series: Series, parameters: Parameters, watcher: Watcher, *, makers: Mapping[str, Maker | None],
-    without_points: bool = False, notes: Iterable[str] = (), memory: MemoryResults | None = None,
+    without_points: bool = False, notes: Iterable[str] = (), memory: Memory | None = None,
 ) -> Run:
     """Describe the run, compile its kernels while the inputs are read, and prepare all that tracks.
 
@@ -75,13 +77,13 @@ def start(
         devices = devices_of(parameters)
         for device in devices:
             watcher.device(device)
-        selection = selection_of(parameters, log)
+        selection = _selection(parameters, log, memory)
         content = Content(parameters, parameters.threads, log.note, len(parameters.connectome or ()))
         session = unless_started.enter_context(session_on(devices, parameters, log.note))
         before_threads(devices[0].arch)
         beside = thread_pool("compile", 2)
         opened = beside.submit(warm_up, devices[0], exact=parameters.exact) if session.here else None
-        begun = [beside.submit(_place_seed, parameters)]
+        begun = [] if memory is not None and memory.knows("engine") else [beside.submit(_place_seed, parameters)]
 
         def compile_beside(describe: Describe) -> None:
             if not devices[0].interprets:
@@ -102,7 +104,8 @@ def start(
         plan.seeds.points(0, 1)
         log.tell([], plan.seeds.doubts)
         products.watch_weighing(watcher.weighing)
-        filters, settings = selection.filters(plan.space), plan.settings
+        causes, settings = (plan.tables, selection), plan.settings
+        filters = once(memory, "filters", causes, log, lambda: selection.filters(plan.space))
         if plan.seeds.directed:  # directions of seeds say which sense they have
             refuse_peak_options(parameters)
             settings = replace(settings, directed=True, either_sense=plan.seeds.either_sense)
@@ -112,12 +115,28 @@ def start(
         without_points = without_points and plan.seeds.round_from(0) is None
         collectors, points = products.collectors(plan.space, settings, without_points=without_points)
         log.await_device()  # of which the engine measures the free memory and the pace
-        engine = session.open(plan.prepared, plan.space, settings, filters, collectors, points=points)
+
+        engine = once(
+            memory, "engine", (causes, settings, devices, points, None if session.here else session), log,
+            lambda: session.open(plan.prepared, plan.space, settings, filters, collectors, points=points),
+        )
+        if memory is not None and isinstance(engine, Engine):
+            engine.begin(log.note)
         unless_started.pop_all()  # the processes of the session end with the run
     log.tell(notes_of_compilers(), [])
     receiver = Receiver(parameters, plan.space, settings.step_mm, products, content, engine.statistics)
     kernels = KernelParts(plan.prepared.getter, plan.prepared.rule, settings, filters)
     return Run(series, parameters, devices, log, plan, engine, receiver, kernels)
+
+
+def _selection(parameters: Parameters, log: Log, memory: Memory | None) -> Criteria:
+    """Read the regions of interest, unless the run before had the same ones."""
+    if memory is None:
+        return selection_of(parameters, log)
+    files = {name: file for name, file in parameters.inputs().items() if name.split()[0] in (*ROLES, "mask")}
+    places = [[str(value) for value in getattr(parameters, name) or ()] for name in ROLES]
+    causes = places, hashing(files, memory.hashes)(), parameters.stop_when_included, parameters.keep
+    return memory.once("selection", causes, log, lambda: selection_of(parameters, log))
 
 
 def _place_seed(parameters: Parameters) -> None:

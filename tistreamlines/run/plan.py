@@ -10,7 +10,6 @@ from concurrent.futures import wait
 from dataclasses import dataclass
 from functools import cache as cached
 from functools import partial
-from typing import cast
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +22,7 @@ from ..fit.models import BASIS, MODELS
 from ..fit.shells import on_shell, shell_of_models
 from ..fit.tissues import TISSUES
 from ..io import nifti
-from ..io.cache import Cache, MemoryResults, Results
+from ..io.cache import Cache, Results
 from ..io.picture import grey
 from ..io.samples import Samples
 from ..options.definitions import input_names, is_word, names_affecting
@@ -42,6 +41,8 @@ from .followed import fods_of
 from .inputs import (
     Headers,
     Inputs,
+    Map,
+    Mask,
     Series,
     doubts_of_places,
     follows_signals,
@@ -50,14 +51,17 @@ from .inputs import (
     open_headers,
     own_mask,
     read,
+    read_places,
 )
 from .log import Log
+from .memory import Memory, once
 from .seeds import Region, seeds_of
 from .setup import arch_of_fits, settings_on
 from .spec import Spec, describe, with_order
 
 Followed = Signals | OrientationFunctions | Samples
-PLACES = ("seeds", "seed_sphere")  # options that name places anywhere, for which no region is made
+MAPS_OF_PLACES = ("seed_mask", "seed_image")
+PLACES = ("seeds", "seed_sphere", *MAPS_OF_PLACES)  # options that name places, on which tables in memory do not depend
 # options on which tables depend, but not what is read of the inputs
 LATE = frozenset((
     "max_angle", "step_size", "stop_threshold", "fa_threshold", "cutoff", "power", "samples", "trials", "pmf_threshold",
@@ -146,7 +150,7 @@ class Plan:
 
 def make_plan(
     series: Series, parameters: Parameters, log: Log, precompile: Callable[[Describe], object] = lambda _: None,
-    memory: MemoryResults | None = None,
+    memory: Memory | None = None,
 ) -> Plan:
     """Read the inputs and prepare tables and seeds, or read the tables from the cache.
 
@@ -183,7 +187,8 @@ def make_plan(
         tables, *messages = kept
         settings = settings_on(tables.space, parameters)
         log.tell(*messages)
-        seeds = seeds_of(parameters, tables.space, tables.region, settings.step_mm)
+        region = _region_apart(parameters, tables.space, hashes, log, memory) or tables.region
+        seeds = seeds_of(parameters, tables.space, region, settings.step_mm)
     else:
         headers = open_headers(series, parameters, log)
         precompile(partial(describe, parameters, headers))
@@ -191,34 +196,47 @@ def make_plan(
         settings = settings_on(inputs.space, parameters)
         log.tell([], doubts_of_places({**series, **sources}))
         known_hashes = hashes() if cache else {}
+        region = _region_apart(parameters, inputs.space, hashes, log, memory)
         tables, seeds, followed = _prepare(
-            inputs, parameters, settings.step_mm, known_hashes, cache, log, anywhere=memory is not None
+            inputs, parameters, settings.step_mm, known_hashes, cache, log, region, anywhere=memory is not None
         )
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
             messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
             cache.store("tables", causes, arrays, values | messages)
+            if memory is not None and (kept := memory.load("tables", causes, _unpacked)) is not None:
+                tables = kept[0]  # the object that later runs have, too, so that they can have its engine
     if memory is not None:
         seeds.reach()  # which raises an error if places of seeds lie outside the image
     return Plan(tables, seeds, followed, settings, {**hashes(), **hashes_of_later()})
 
 
 def _read(
-    headers: Headers, series: Series, parameters: Parameters, log: Log, causes: Json, memory: MemoryResults | None
+    headers: Headers, series: Series, parameters: Parameters, log: Log, causes: Json, memory: Memory | None
 ) -> Inputs:
     """Read the inputs, or take those of the run before, with their notes and warnings."""
-    if memory is None:
-        return read(headers, series, parameters, log)
     early = {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE}
-    if (kept := memory.recall(early)) is not None:
-        inputs, notes, warnings = cast(tuple[Inputs, list[str], list[str]], kept)
-        log.tell(notes, warnings)
-        return inputs
-    before = len(log.notes), len(log.warnings)
-    inputs = read(headers, series, parameters, log)
-    memory.remember(early, (inputs, log.notes[before[0] :], log.warnings[before[1] :]))
-    return inputs
+    apart = memory is not None
+    return once(memory, "inputs", early, log, lambda: read(headers, series, parameters, log, places_apart=apart))
+
+
+def _region_apart(
+    parameters: Parameters, space: Space, hashes: Callable[[], Mapping[str, str]], log: Log, memory: Memory | None
+) -> Region | None:
+    """Return the voxels of a mask or a map of seeds, if there is a memory, whose tables and inputs have none."""
+    given = [name for name in MAPS_OF_PLACES if getattr(parameters, name) is not None]
+    if memory is None or not given:
+        return None
+    causes = space.shape, space.affine.tobytes(), {name: hashes()[name] for name in given}
+    return memory.once("region", causes, log, lambda: _region_of(*read_places(parameters, space, log)))
+
+
+def _region_of(seeded: Mask | Map | None, space: Space) -> Region:
+    """Return the voxels of a mask or a map of seeds on its grid."""
+    assert seeded is not None
+    voxels = np.argwhere(seeded).astype(np.int32)
+    return Region(voxels, seeded[tuple(voxels.T)].astype(np.float32), space.affine)
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:
@@ -228,11 +246,11 @@ def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[s
 
 def _prepare(
     inputs: Inputs, parameters: Parameters, step_mm: float, hashes: Mapping[str, str], cache: Results | None, log: Log,
-    *, anywhere: bool,
+    region: Region | None, *, anywhere: bool,
 ) -> tuple[Tables, Seeds, Fods | None]:
     """Fit what method, stopping rule and seeds need; return tables, seeds and the FODs that are followed.
 
-    With ``anywhere``, the tables serve seeds at any place.
+    With ``anywhere``, the tables serve seeds at any place; ``region`` is that of the seeds, if it is known.
     """
     if inputs.dwi is not None:
         parameters = with_order(parameters, inputs.dwi.gtab, log.note, str(inputs.dwi.path))
@@ -271,7 +289,7 @@ def _prepare(
     stop = rule.prepare(maps, anisotropy, parameters, sides)
     if doubt := rule.doubt(maps, None if fits is None else anisotropy, parameters):
         log.warn(doubt)
-    region = _seed_region(inputs, fits, anisotropy, parameters)
+    region = region or _seed_region(inputs, fits, anisotropy, parameters)
     seeds = seeds_of(parameters, inputs.space, region, step_mm, log.note, log.warn)
     follows = _followed(inputs, coefficients, parameters)
     if (tissues := rule.tissues(inputs.maps)) is not None:  # those of the fit lie where its fibres do
@@ -332,11 +350,10 @@ def _seed_region(
         assert fits is not None
         above = anisotropy() > SEED_FA
         region = fits.mask & above
-    voxels = np.argwhere(region).astype(np.int32)
-    if not len(voxels):
+    if not region.any():
         name = "" if inputs.dwi is None else f"{inputs.dwi.path}: "
         raise InputError(f"{name}no voxel of the mask has FA > {SEED_FA}; give --seed-mask or --seeds")
-    return Region(voxels, region[tuple(voxels.T)].astype(np.float32), space.affine)
+    return _region_of(region, space)
 
 
 def _tables_of(data: GetterInputs, inputs: Inputs, parameters: Parameters) -> KernelTables:

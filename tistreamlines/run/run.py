@@ -154,7 +154,7 @@ class Run:
                 if select is None:
                     places = np.flatnonzero(batch.seed_number % every == 0)
                 if len(places):
-                    self.sample.append(batch[np.asarray(places)])
+                    self.sample.append(batch if len(places) == len(batch) else batch[np.asarray(places)])
             yield batch
 
     @property

@@ -81,6 +81,10 @@ class Engine:
         self.growth.statistics = Statistics()
         self.statistics.seconds["compile"] = time.perf_counter() - begun
 
+    def begin(self, note: Callable[[str], object]) -> None:
+        """Begin another run, whose counts and times begin at 0; ``note`` receives its messages."""
+        self.note, self.growth.statistics = note, Statistics()
+
     @property
     def seeds_done(self) -> int:
         """How many seeds at least have had all their streamlines handed out, with the last batch; 0 if unknown."""

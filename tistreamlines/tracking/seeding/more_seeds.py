@@ -138,7 +138,9 @@ class BallSeeds(DrawnSeeds):
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the seeds from number ``first`` on."""
         count = self.within(first, count)
-        chosen = self._array[choose(np.cumsum(self._array[:, 3] ** 3), first, count, self.draw)]
+        chosen = self._array
+        if len(chosen) > 1:
+            chosen = chosen[choose(np.cumsum(chosen[:, 3] ** 3), first, count, self.draw)]
         offsets = self.draw.reals(place_in_ball, 3, first, count)
         return self.space.to_voxel(chosen[:, :3] + chosen[:, 3:] * offsets)
 

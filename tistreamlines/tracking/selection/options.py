@@ -15,8 +15,9 @@ class RegionOptions:
     """Options of regions of interest, a part of :class:`tistreamlines.Parameters`."""
 
     include: OneOrMore[ImageLike] | None = option(
-        None, REGIONS, "Keep streamlines that visit this region: a mask image on any grid, or a sphere in RASmm. With "
-        "several regions, all must be visited.", unit=SPEC, absent="none", common=True, affects="growth",
+        None, REGIONS, "Keep streamlines that visit this region: a mask on any grid, a label of an image (FILE:10), "
+        "or a sphere in RASmm. With several regions, all must be visited.", unit=SPEC, absent="none", common=True,
+        affects="growth",
     )
     exclude: OneOrMore[ImageLike] | None = option(
         None, REGIONS, "Drop streamlines that visit this region. They end at once.", unit=SPEC, absent="none",

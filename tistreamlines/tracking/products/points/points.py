@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -14,7 +13,7 @@ import numpy as np
 
 from ....aliases import Array
 from ....devices import Device, usable_cores
-from ....devices.threads import submit_once, thread_pool
+from ....devices.threads import begin_threads, submit_once, thread_pool
 from ....kernels.halves import IN_A_ROW
 from ....kernels.products.points import pack
 from ....space.batch import Batch, Outline, Space
@@ -116,8 +115,7 @@ class Points(Batches):
         super().__init__()
         self.unpacker, self.workers = unpacker, workers
         self._copies: deque[Piece] = deque()
-        # some systems start threads slowly
-        wait([self.pool.submit(time.sleep, 0.01) for _ in range(self.workers)])
+        begin_threads("points", workers)
 
     @property
     def pool(self) -> ThreadPoolExecutor:

@@ -1,0 +1,110 @@
+"""A label of a parcellation as a region, LABELS:NUMBER: streamlines are those of a mask of its voxels."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import nibabel as nib
+import numpy as np
+import pytest
+
+import tistreamlines as ts
+from tistreamlines.errors import InputError, OutputError
+
+LABELS = (3, 200, 70_000)
+
+
+@pytest.fixture(scope="module")
+def files(head, tmp_path_factory):
+    """Write an image of labels, and a mask of each."""
+    folder = tmp_path_factory.mktemp("labels")
+    mask = nib.load(head.mask)
+    values = np.zeros(mask.shape, np.int32)
+    third = mask.shape[1] // 3
+    for number, label in enumerate(LABELS):
+        values[:, number * third : (number + 1) * third] = label
+    values[np.asarray(mask.dataobj) == 0] = 0
+    nib.save(nib.Nifti1Image(values, mask.affine), folder / "labels.nii.gz")
+    for label in LABELS:
+        nib.save(nib.Nifti1Image((values == label).astype(np.uint8), mask.affine), folder / f"{label}.nii.gz")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def options(head):
+    return {"mask": head.mask, "dg": "prob", "arch": "cpu", "min_length": 0, "nseeds": 300}
+
+
+def points(result) -> bytes:
+    return ts.Batch.concatenate(list(result.batches)).points.tobytes()
+
+
+def with_labels(files, chosen: dict, name: str) -> dict:
+    """Return options whose regions are labels, or masks of them."""
+    place = {"labels": "labels.nii.gz:{}", "masks": "{}.nii.gz"}[name]
+    return {option: [str(files / place.format(label)) for label in labels] for option, labels in chosen.items()}
+
+
+@pytest.mark.filterwarnings("ignore:no streamline was accepted")
+@pytest.mark.parametrize(
+    "chosen", [{"include": [3, 200], "exclude": [70_000]}, {"limit_mask": [200, 3]}, {"ends_in": [200]}],
+)
+def test_regions(head, files, options, chosen):
+    results = [ts.track(*head.series, **options, **with_labels(files, chosen, name)) for name in ("labels", "masks")]
+    assert points(results[0]) == points(results[1])
+    whole = ts.track(*head.series, **options)
+    assert points(results[0]) != points(whole) and len(results[0])
+
+
+def test_seeds_and_the_cache(head, files, options, tmp_path):
+    """The hash that names results has the label: those of one label are not taken for another one."""
+    for _ in range(2):
+        for label in LABELS:
+            common = {**options, "cache_dir": tmp_path}
+            result = ts.track(*head.series, seed_mask=files / f"labels.nii.gz:{label}", **common)
+            assert points(result) == points(ts.track(*head.series, seed_mask=files / f"{label}.nii.gz", **options))
+            assert result.record["inputs"]["seed_mask"]["sha256"].endswith(f":{label}")
+
+
+def test_live_runs(head, files, options):
+    live = ts.Live(*head.series, **options)
+    live.track(seed_sphere="4,-6,2,9")
+    for label in (*LABELS, 3):
+        for other in LABELS[:2]:
+            chosen = {"seed_mask": f"{files}/labels.nii.gz:{label}", "include": f"{files}/labels.nii.gz:{other}"}
+            assert points(live.track(**chosen)) == points(ts.track(*head.series, **options | chosen))
+
+
+def test_a_file_with_such_a_name_is_that_file(head, files, options, tmp_path):
+    shutil.copy(files / "200.nii.gz", tmp_path / "odd.nii.gz:3")
+    with pytest.raises(InputError, match=r"odd\.nii\.gz:3"):  # whose format no suffix tells
+        ts.track(*head.series, **options, include=tmp_path / "odd.nii.gz:3")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("labels.nii.gz:4", "has no voxel of label 4"), ("labels.nii.gz:0", "has no voxel of label 0"),
+     ("none.nii.gz:4", "none.nii.gz: no such file"), ("labels.nii.gz:x", "no such file")],
+)
+def test_errors(head, files, options, text, message):
+    with pytest.raises(InputError, match=message):
+        ts.track(*head.series, **options, include=files / text)
+
+
+def test_no_output_takes_the_place_of_the_labels(head, files, options):
+    with pytest.raises(OutputError, match="is an input"):
+        region, image = files / "labels.nii.gz:3", files / "labels.nii.gz"
+        ts.track(*head.series, **options, include=region, density=image, force=True)
+
+
+def test_numbers_are_grown_again(head, files, options, run, tmp_path):
+    words = ["track", *head.series, "--mask", head.mask, "--dg", "prob", "--arch", "cpu", "--nseeds", "50", "-q"]
+    words += ["--include", f"{files}/labels.nii.gz:200", "--min-length", "0"]
+    for name in ("a.npz", "c.tck"):
+        assert run(*map(str, words), "-o", str(tmp_path / name), "--force").code == 0
+    assert run("regrow", str(tmp_path / "a.npz"), "-o", str(tmp_path / "b.tck"), "-q").code == 0
+    first, second = (nib.streamlines.load(tmp_path / name).streamlines for name in ("c.tck", "b.tck"))
+    assert first.get_data().tobytes() == second.get_data().tobytes() and len(first)
+    record = json.loads((tmp_path / "a.json").read_text())
+    assert record["inputs"]["include 1"]["path"].endswith("labels.nii.gz:200")
