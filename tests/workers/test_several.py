@@ -29,6 +29,7 @@ from tistreamlines.space.batch import Batch, Space
 from tistreamlines.tracking.engine.directions import initial_directions
 from tistreamlines.tracking.engine.engine import Engine
 from tistreamlines.tracking.growth.settings import Settings
+from tistreamlines.tracking.products.batch_work import lengths_of
 from tistreamlines.tracking.selection.places import SphereRegion
 from tistreamlines.tracking.selection.regions import Regions
 from tistreamlines.workers import remote
@@ -115,6 +116,26 @@ def test_the_bits_and_counts_of_one_device(pair, prepared):
     batch, statistics = single(prepared)
     check_equal(Batch.concatenate(pair.track(SEEDS)), batch)
     check_counts(pair.statistics, statistics)
+
+
+@pytest.mark.parametrize("most", [256, 0], ids=["mapped", "copied"])
+def test_every_third_point(pair, prepared, monkeypatch, most):
+    """In memory that is mapped or copied, also of chunks without streamlines; lengths are those of all points."""
+    thinned = replace(SETTINGS, every=3)
+    for each in pair._remotes:
+        monkeypatch.setattr(each._seen, "_most", most)
+    pair.load(Opening(prepared, SPACE, thinned))
+    expected = Batch.concatenate(Engine(prepared, SPACE, choose("cpu"), thinned).track(SEEDS))
+    batch = Batch.concatenate(pair.track(SEEDS))
+    check_equal(batch, expected)
+    whole = single(prepared)[0]
+    assert len(batch.points) < len(whole.points)
+    for lengths in (batch.whole_lengths, expected.whole_lengths):
+        np.testing.assert_array_equal(lengths, whole.lengths)
+    np.testing.assert_array_equal(batch.whole.units, lengths_of(whole))
+    assert pair.statistics.points == len(whole.points)
+    pair.load(Opening(prepared, SPACE, replace(thinned, fewest_steps=1000)))
+    assert not len(Batch.concatenate(pair.track(SEEDS)))
 
 
 def test_initial_directions_are_those_of_one_device(several, prepared, notes):

@@ -127,6 +127,8 @@ class Batch:
         self._shape("seed_number", np.uint32, (n,))
         self._shape("direction_number", np.uint16, (n,))
         self._shape("stop_reasons", np.uint8, (n, 2))
+        if self.whole is not None and {*map(len, (self.whole.points, self.whole.units))} != {n}:
+            raise ValueError(f"whole must have lengths of {n} streamlines")
         for name, count in zip(DATA, (n, len(self.points)), strict=True):
             arrays = getattr(self, name)
             data = {key: _check_shape(key, array, np.float32, (count,)) for key, array in arrays.items()}
@@ -182,7 +184,12 @@ class Batch:
         Returns
         -------
         Batch
-            Their streamlines, in the same order.
+            Their streamlines, in the same order, with their values, groups and whole lengths.
+
+        Raises
+        ------
+        ValueError
+            If only some of them know whole lengths, or if they have other kinds of groups.
         """
         parts = [cls(np.empty((0, 3)), [0], np.empty((0, 3)), [], [], np.empty((0, 2))), *batches]  # type: ignore[arg-type]
         offsets = np.cumsum(np.concatenate([[0], *(part.lengths for part in parts)]))
@@ -190,7 +197,7 @@ class Batch:
         points, *others = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
         return cls(
             points, offsets, *others, data_per_streamline=_join(parts, "data_per_streamline"),
-            data_per_point=_join(parts, "data_per_point"), groups=_join_groups(parts),
+            data_per_point=_join(parts, "data_per_point"), groups=_join_groups(parts), whole=_join_whole(parts),
         )
 
     @property
@@ -242,8 +249,22 @@ def _join(parts: Iterable[Batch], kind: str) -> dict[str, npt.NDArray]:
 
 def _join_groups(parts: Iterable[Batch]) -> tuple[Groups, ...]:
     """Join the groups of batches, all of which have the same names, except for batches without streamlines."""
-    kinds = zip(*(part.groups for part in parts if len(part)), strict=True)
+    known = [part.groups for part in parts if len(part)]
+    if len({tuple(kind.names for kind in groups) for groups in known}) > 1:
+        raise ValueError("batches have other groups: join those of one kind")
+    kinds = zip(*known, strict=True)
     return tuple(Groups(kind[0].names, np.concatenate([each.numbers for each in kind])) for kind in kinds)
+
+
+def _join_whole(parts: Iterable[Batch]) -> WholeLengths | None:
+    """Join the whole lengths of batches, which all have or none, except for batches without streamlines."""
+    known = [part.whole for part in parts if len(part)]
+    there = [whole for whole in known if whole is not None]
+    if not there:
+        return None
+    if len(there) < len(known):
+        raise ValueError("some batches have all points of their streamlines, others do not")
+    return WholeLengths(*(np.concatenate([getattr(whole, name) for whole in there]) for name in ("points", "units")))
 
 
 class Outline(Batch):

@@ -20,6 +20,7 @@ from tistreamlines.fit.fod_image import load_fods
 from tistreamlines.io.in_memory import source_of
 from tistreamlines.io.tractograms import stored_batches
 from tistreamlines.run import resume
+from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights import fixels, product
 from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
@@ -241,13 +242,28 @@ def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatc
     assert np.array_equal(*weights) and weights[0].std() > 0.1
 
 
-@pytest.mark.parametrize("pieces", [0, 1, 3, *at_night(2)])
-def test_a_run_goes_on_with_the_same_streamlines_and_weights(pieces, tmp_path, monkeypatch):
+def test_runs_of_one_process_share_fixels(monkeypatch):
+    """Of which a run that is made before and read after another one still finds visits."""
+    image = field()
+    mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
+    options = {"sh": image, "sh_basis": "tournier07", "dg": "ifod1", "stopping": "binary", "stop_mask": mask,
+               "arch": "cpu", "min_length": 0, "seed_dynamic": "tracked", "select": 200}
+    alone = Batch.concatenate(ts.stream(**options))
+    calls, find = [], fixels._populations
+    monkeypatch.setattr(fixels, "_populations", lambda *args: calls.append(args) or find(*args))
+    early, other = ts.stream(**options), ts.stream(**options)
+    assert len(calls) < 2
+    Batch.concatenate(other)
+    np.testing.assert_array_equal(Batch.concatenate(early).points, alone.points)
+
+
+@pytest.mark.parametrize(("dg", "pieces"), [("ifod1", 0), ("ifod2", 1), ("ifod1", 3), *at_night(("ifod2", 2))])
+def test_a_run_goes_on_with_the_same_streamlines_and_weights(dg, pieces, tmp_path, monkeypatch):
     """After so many pieces of whole rounds, of which the last is damaged; each has fewer seeds than it is asked for."""
     image = field()
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
     options = {
-        "sh": image, "sh_basis": "tournier07", "seed_dynamic": "tracked", "dg": "ifod1", "select": 250,
+        "sh": image, "sh_basis": "tournier07", "seed_dynamic": "tracked", "dg": dg, "select": 250,
         "seed_round": 40, "stopping": "binary", "stop_mask": mask, "arch": "cpu", "min_length": 0,
     }
     for name in ("whole", "pieces"):

@@ -12,7 +12,7 @@ import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from threading import Lock
 
@@ -192,9 +192,9 @@ class DynamicSeeds(DrawnSeeds):
 
     @cached_property
     def _visitor(self) -> Visitor:
-        table = self._comparison.fixels.table
-        visitor = Visitor(table, self.step_mm, choose(self.arch), self.draw.threads, self.every)
-        table.drop_lobes()
+        fixels = self._comparison.fixels
+        visitor = Visitor(fixels.table, self.step_mm, choose(self.arch), self.draw.threads, self.every)
+        self._comparison.fixels = replace(fixels, table=fixels.table.without_lobes())
         return visitor
 
     @cached_property

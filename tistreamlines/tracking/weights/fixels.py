@@ -126,8 +126,7 @@ def fixels_of(
     """
     rules = rules or FixelRules()
     key = _key(followed, *vars(rules).values())
-    known = _IN_USE.get(key)
-    if known is not None and len(known.table.lobes):
+    if (known := _IN_USE.get(key)) is not None:
         return known
     inside, space = inside_of(followed)
     scale = None

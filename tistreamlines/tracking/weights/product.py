@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -102,9 +103,9 @@ class Sift2Weights(WeightProduct):
             self._seeds = None if visitor is None else seeds
         if visitor is None:
             visitor = Visitor(table, self._step_mm, self._device, self._threads, options.parts)
-            table.drop_lobes()
             self._visits = VisitGathering(visitor, self._threads, self._memory.keep)
             self._parts = self._visits.parts
+        self._fixels = replace(self._fixels, table=table.without_lobes())
         visitor.together = min(visitor.together, together)
         if limit is None and not self._device.on_host:
             visitor.leave_on_device()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from queue import SimpleQueue
-from threading import local
+from threading import Lock, local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +19,7 @@ from ...aliases import Array
 from ...backends import open_program
 from ...backends.program import Program, on_device
 from ...devices import Device, free_memory
-from ...errors import InputError
+from ...errors import DeviceMemoryError, InputError
 from ...kernels.weights.lengths import sum_lengths
 from ...kernels.weights.trimming import trim_visits
 from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, visit_fixels
@@ -55,7 +55,7 @@ class FixelSizes(Part):
     symmetric: int = 1
 
 
-@dataclass(eq=False)
+@dataclass(frozen=True, eq=False)
 class FixelTable:
     """Fixels by voxel and direction.
 
@@ -101,12 +101,13 @@ class FixelTable:
         """Number in C order of the voxel of each fixel, (fixels,)."""
         return np.repeat(np.arange(self.counts.size), self.counts.ravel())
 
-    def drop_lobes(self) -> None:
-        """Forget what only visits need, most of the memory, once a :class:`Visitor` has it."""
-        self.known, self.lobes = np.zeros(self.counts.shape, bool), np.zeros((0, 1), np.int32)
+    def without_lobes(self) -> FixelTable:
+        """Return the table without what only a :class:`Visitor` needs, most of its memory."""
+        return replace(self, known=np.zeros(self.counts.shape, bool), lobes=np.zeros((0, 1), np.int32))
 
     def record(self) -> tuple[FixelGrid, FixelSizes]:
         """Return the kernels' record, and their constants."""
+        assert len(self.lobes) or not self.count
         row = np.full(self.counts.size, -1, np.int32)
         row[self.known.ravel()] = np.arange(len(self.lobes), dtype=np.int32)
         counts = self.counts[self.known]
@@ -249,7 +250,7 @@ class Visitor:
         self._program = open_program(device, Source([visit_fixels, sum_lengths, trim_visits], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
-        self._memory = local()
+        self._memory, self._counting = local(), Lock()
         self._launches: SimpleQueue[_LaunchMemory] = SimpleQueue()
         for _ in range(1 if device.on_host else LAUNCHES):
             self._launches.put(_LaunchMemory(self._program, device))
@@ -354,15 +355,26 @@ class Visitor:
         """Leave visits on the device from now on, as far as they take a quarter of its free memory; it is a GPU."""
         self.room = (free_memory(self._device) or 0) // (4 * WORD)
 
+    def _leave(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> DeviceWords | None:
+        """Leave visits on the device; return None if there is no room for them."""
+        size = int(LANES * launch.most.sum())
+        with self._counting:
+            if not 0 < size <= self.room:
+                return None
+            self.room -= size
+        try:
+            visits = self._program.empty(size, INTS)
+        except DeviceMemoryError:  # which other programs have taken
+            self.room = 0
+            return None
+        places = memory.fill({"begin": launch.starts.astype(np.int32), "depth": launch.most.astype(np.int32)})
+        self._program.run(trim_visits.__name__, len(launch.depth), slots | places | {"visits": visits})
+        return DeviceWords(visits, size)
+
     def _words(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> Array | DeviceWords:
         """Copy visits from the device, or to where they stay."""
-        size = int(LANES * launch.most.sum())
-        if 0 < size <= self.room:
-            self.room -= size
-            places = memory.fill({"begin": launch.starts.astype(np.int32), "depth": launch.most.astype(np.int32)})
-            visits = self._program.empty(size, INTS)
-            self._program.run(trim_visits.__name__, len(launch.depth), slots | places | {"visits": visits})
-            return DeviceWords(visits, size)
+        if (stay := self._leave(memory, slots, launch)) is not None:
+            return stay
         return self._program.host(slots["slots_words"], int(LANES * (launch.depth + 1).sum()))
 
 

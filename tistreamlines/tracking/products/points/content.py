@@ -124,6 +124,7 @@ class Content:
             content = compress_batch(content, chosen.compress, SEGMENT_MM)
         elif content.whole is None:
             content = downsample_batch(content, _every(chosen))
+        content = replace(content, whole=None)  # it is no part of a tractogram
         if self._sampler.maps:
             content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:

@@ -119,7 +119,7 @@ class Unpacker:
         chunk = grown.chunk
         facts, begins = chunk.facts(self.space)
         points, count = int(facts[0][-1]), len(begins)
-        out = self.memory(points, count) if self.every == 1 else self._all_points(points)
+        out = self._all_points(points) if count and self.every > 1 else self.memory(points, count)
         if count:
             lengths = chunk.state[..., 0]
             order = in_teams(lengths).astype(np.int32) if self.abreast else NONE
