@@ -143,10 +143,24 @@ def test_a_matrix_is_coded_to_one_in_ten_thousand():
 
 
 def test_a_page_has_room_for_400_nodes_but_not_for_any_number_of_measures():
-    single, several = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))])
+    single, several = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))], weighted=False)
     assert [len(single["measures"]), single["missing"]] == [1, []]
     assert several["measures"] and several["missing"]
     assert "errors" in several["measures"][0]
+
+
+@pytest.mark.parametrize(("measures", "weighted", "counted"), [
+    (("count",), False, "count"), (("count",), True, None), (("mean-length",), False, None),
+    (("count", "unweighted-count"), True, "unweighted-count"), (("radius2_count",), True, "radius2_count"),
+    (("sift_radius2_count",), False, "sift_radius2_count"), (("sift_radius2_count",), True, None),
+])
+def test_the_number_of_streamlines_is_a_measure_without_weights(measures, weighted, counted):
+    (shown,) = connectomes([connectome(3, measures)], weighted=weighted)
+    assert shown["counted"] == counted
+    halves = connectome(3, measures)
+    parts = Matrix(**vars(halves) | {"values": {name: values / 2 + 0.25 for name, values in halves.values.items()}})
+    (shown,) = connectomes([parts], weighted=weighted)
+    assert shown["counted"] is None, "parts of streamlines, of probabilities, are no whole numbers"
 
 
 class Elements(HTMLParser):
