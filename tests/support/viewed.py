@@ -16,7 +16,7 @@ NAMES = ("low", "high")
 
 
 def bundle() -> Batch:
-    """Bent streamlines from left to right, some of them in two groups; values are coordinates and numbers."""
+    """Bent streamlines from left to right, some of them in two groups; values are coordinates and numbers, also large ones of a narrow span."""
     x = np.linspace(2, 36, POINTS)
     lines = [np.column_stack([x, np.full(POINTS, 4 + 30 * i / LINES), 10 + 6 * np.sin(x / 6)]) for i in range(LINES)]
     plain = batch_of(np.concatenate(lines).astype(np.float32), np.full(LINES, POINTS))
@@ -24,7 +24,8 @@ def bundle() -> Batch:
     groups = np.where(numbers < 100, 1, np.where(numbers >= 250, 2, 0))
     return Batch(
         *(getattr(plain, name) for name in ("points", "offsets", "seeds", "seed_number", "direction_number")),
-        plain.stop_reasons, data_per_streamline={"number": numbers}, data_per_point={"depth": plain.points[:, 2]},
+        plain.stop_reasons, data_per_point={"depth": plain.points[:, 2]},
+        data_per_streamline={"number": numbers, "narrow": 100000.1 + 1.7 * numbers / (LINES - 1)},
         groups=(Groups(NAMES, groups[:, None]),),
     )
 
