@@ -16,7 +16,7 @@ NAMES = ("low", "high")
 
 
 def bundle() -> Batch:
-    """Bent streamlines from left to right, some of them in two groups; values are coordinates and numbers, also large ones of a narrow span."""
+    """Bent streamlines from left to right, some of them in two groups; values are coordinates and numbers."""
     x = np.linspace(2, 36, POINTS)
     lines = [np.column_stack([x, np.full(POINTS, 4 + 30 * i / LINES), 10 + 6 * np.sin(x / 6)]) for i in range(LINES)]
     plain = batch_of(np.concatenate(lines).astype(np.float32), np.full(LINES, POINTS))

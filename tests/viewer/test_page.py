@@ -1,12 +1,14 @@
-"""The page of ``tistreamlines view`` in a browser: colours, groups, slab, connectome, pictures, keys and sizes."""
+"""The page of ``tistreamlines view`` in a browser: colours, groups, slab, connectome, pictures, keys and sizes.
+
+Nightly but for one test of all scripts, since a browser without a GPU loads and draws a page for a second or more in
+each of them, and they fail only where these scripts or NiiVue change.
+"""
 
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,8 @@ from tistreamlines.viewer.extras import ExtraMaker
 from tistreamlines.viewer.niivue import page_of
 from tistreamlines.viewer.scene import scene_of
 
-pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+SCHEMES = {"light": (255, 255, 255), "dark": (0, 0, 0)}
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +103,7 @@ def text(page: Page, selector: str) -> str:
     return page.value(f"document.querySelector({selector!r}).textContent")
 
 
+@pytest.mark.nightly
 def test_colours_are_those_of_the_choice_and_of_its_scale(page):
     """The map is x: from the first colour at the left to the last one at the right."""
     assert page.value("document.getElementById('controls').elements.colour.value") == "0"
@@ -123,6 +127,24 @@ def test_colours_are_those_of_the_choice_and_of_its_scale(page):
     assert near(page, (128, 128, 128)) > 2000, "the scale of a set of values is kept"
 
 
+@pytest.mark.nightly
+def test_a_scale_of_a_narrow_window_has_all_its_colours(page):
+    """The ends of 100000.1 to 100001.8, which four digits do not tell apart; and ends that the user makes equal."""
+    place = page.value("[...document.querySelectorAll('[name=colour] option')].find((o) => o.text === 'narrow').value")
+    change(page, "colour", place)
+    ends = "[...document.querySelectorAll('#colour-scale input')].map((input) => Number(input.value))"
+    low, high = page.value(ends)
+    assert 100000 < low < 100000.2 and 100001.7 < high < 100002
+    dark, bright, black = (68, 1, 84), (253, 231, 37), (0, 0, 0)
+    assert min(near(page, dark), near(page, bright)) > 100
+    empty = near(page, black)
+    scaled(page, ".greatest", low)
+    change(page, "tubes", 0)  # draws the colours anew
+    assert abs(near(page, black) - empty) < 100, "no line is black, which stands for no number"
+    assert min(near(page, dark), near(page, bright)) > 100
+
+
+@pytest.mark.nightly
 def test_groups_go_and_come(page):
     change(page, "colour", "group")
     assert drawn(page) == LINES
@@ -141,6 +163,7 @@ def test_groups_go_and_come(page):
     assert drawn(page) == LINES
 
 
+@pytest.mark.nightly
 def test_a_slab_cuts_in_three_dimensions_and_slices_have_its_thickness(page):
     """The slab across the streamlines follows the crosshair; that along them, in slices, is thinner."""
     change(page, "colour", "single")
@@ -164,6 +187,7 @@ def test_a_slab_cuts_in_three_dimensions_and_slices_have_its_thickness(page):
     assert lit(page) < wide / 3
 
 
+@pytest.mark.nightly
 def test_tubes_are_lines_with_a_width(page):
     change(page, "colour", "single")
     lines = lit(page)
@@ -199,6 +223,7 @@ def test_an_edge_and_a_node_show_their_streamlines(page):
     assert drawn(page) == LINES and text(page, "#edge") == ""
 
 
+@pytest.mark.nightly
 def test_the_ring_has_chords_and_nodes(page):
     click(page, "#as-ring")
     assert page.value("document.querySelectorAll('#ring path').length") == 2 + 3
@@ -217,11 +242,27 @@ def test_the_ring_has_chords_and_nodes(page):
     assert drawn(page) == LINES
 
 
+@pytest.mark.nightly
+def test_keys_choose_nodes_of_the_ring(page):
+    """A node keeps the focus, though the ring is drawn anew; what is called a button can be reached."""
+    click(page, "#as-ring")
+    focused = "document.activeElement.getAttribute('aria-label')"
+    page.value("document.querySelector('#ring [data-node=\"1\"]').focus()")
+    assert page.value(focused) == "2" and text(page, ".told").startswith("2")
+    for name, pressed, count in (("Enter", "true", 150), (" ", "false", LINES), ("Enter", "true", 150)):
+        key(page, name)
+        assert drawn(page) == count
+        assert page.value(focused) == "2"
+        assert page.value("document.activeElement.getAttribute('aria-pressed')") == pressed
+    assert page.value("[...document.querySelectorAll('#ring [role=button]')].map((e) => e.tabIndex)") == [0, 0, 0]
+
+
 def key(page: Page, name: str) -> None:
     page.call("Input.dispatchKeyEvent", type="keyDown", key=name, text=name if len(name) == 1 else "")
     page.call("Input.dispatchKeyEvent", type="keyUp", key=name)
 
 
+@pytest.mark.nightly
 def test_a_picture_has_the_pixels_that_were_asked_for(page):
     change(page, "width", 1234)
     change(page, "height", 321)
@@ -241,6 +282,7 @@ def test_a_picture_has_the_pixels_that_were_asked_for(page):
     assert "from 16 to 16384" in text(page, "#problem")
 
 
+@pytest.mark.nightly
 def test_keys_do_what_they_list(page):
     key(page, "?")
     assert page.value("document.getElementById('keys').open")
@@ -262,6 +304,7 @@ def test_keys_do_what_they_list(page):
     assert text(page, "#place") != place
 
 
+@pytest.mark.nightly
 def test_the_density_has_its_scale(page):
     click(page, "[name=streamlines]")
     black = lit(page)
@@ -272,14 +315,24 @@ def test_the_density_has_its_scale(page):
     assert (pixels(page) != before).any(axis=-1).sum() > 500
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 400])
 def test_sizes_and_colours(page, tmp_path, width, scheme):
+    """The picture has the width of the page; its controls have the colours of the scheme, its scene those of lines."""
     change(page, "opacity", 1)
     page.resize(width, 800)
     page.dark(scheme)
     assert page.value("document.documentElement.scrollWidth") <= width
     page.picture(tmp_path / "page.png")
-    kept = Path(tmp_path.parent / f"{width}-{scheme}.png")
-    shutil.copy(tmp_path / "page.png", kept)
-    assert kept.stat().st_size > 10_000
+    picture = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
+    assert picture.shape == (800, width, 3)
+    side, shown = (
+        picture[y : y + height, x : x + across]
+        for x, y, across, height in page.value(
+            "['aside', '#scene'].map((name) => { const r = document.querySelector(name).getBoundingClientRect();"
+            "return [r.x, r.y, r.width, r.height].map(Math.round); })"
+        )
+    )
+    assert np.median(np.abs(side - SCHEMES[scheme]).max(axis=-1)) < 40, "the background of the controls"
+    assert (np.ptp(shown, axis=-1) > 60).sum() > 1000, "lines have colours"
