@@ -251,6 +251,43 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)
 
 
+def weighted_page(kept, weights, value):
+    """A page about three nodes, all of whose edges have a value."""
+    matrix = connectome(3)
+    matrix = Matrix(**vars(matrix) | {"values": {"count": np.full((3, 3), value)}})
+    shown = scene(ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10)), [np.array([[4.0, 4, 4], [12, 12, 12]])])
+    pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None)
+    record = {**kept, "parameters": {**kept["parameters"], "weights": weights}}
+    return html(RunFacts(record, None, np.bincount([30, 30]), (), {"connectome": (matrix,)}), shown, pictures)
+
+
+@pytest.mark.parametrize(("weights", "counted"), [("sift2", "null"), (None, '"count"')])
+def test_a_page_knows_whether_streamlines_are_weighted(kept, weights, counted):
+    assert f'"counted":{counted}' in weighted_page(kept, weights, 2.0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("weights", "told"), [("sift2", "count: 0.722"), (None, "count: 2")])
+def test_sums_of_weights_are_no_whole_numbers(kept, tmp_path, weights, told):
+    """The text of the edge that a click chooses; nightly, since a browser is started for it."""
+    pytest.importorskip("websockets", reason="needs websockets")
+    from browser import CHROMIUM, Page
+
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    page = weighted_page(kept, weights, float(told.split()[1]))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    with Page(tmp_path / "profile") as page:
+        page.open((tmp_path / "page.html").as_uri())
+        page.until("document.querySelector('.matrix canvas')?.width > 300")
+        page.value("document.querySelector('.matrix canvas').scrollIntoView({block: 'center'})")
+        page.press(*page.value("(() => { const r = document.querySelector('.matrix canvas').getBoundingClientRect();"
+                               "return [r.x + r.width / 2, r.y + r.height / 2]; })()"))
+        lines = page.value("[...document.querySelectorAll('.told p')].map((line) => line.textContent)")
+    assert [line for line in lines if line.startswith("count")] == [told]
+    assert not [line for line in lines if "streamlines" in line]
+
+
 @pytest.mark.nightly
 def test_names_of_nodes_cover_no_cell(kept, tmp_path):
     """Each cell has one colour, at 12 nodes and at 84 that are enlarged; the names lie beside them.
