@@ -143,10 +143,24 @@ def test_a_matrix_is_coded_to_one_in_ten_thousand():
 
 
 def test_a_page_has_room_for_400_nodes_but_not_for_any_number_of_measures():
-    single, several = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))])
+    single, several = connectomes([connectome(400), connectome(400, tuple("abcdefgh"))], weighted=False)
     assert [len(single["measures"]), single["missing"]] == [1, []]
     assert several["measures"] and several["missing"]
     assert "errors" in several["measures"][0]
+
+
+@pytest.mark.parametrize(("measures", "weighted", "counted"), [
+    (("count",), False, "count"), (("count",), True, None), (("mean-length",), False, None),
+    (("count", "unweighted-count"), True, "unweighted-count"), (("radius2_count",), True, "radius2_count"),
+    (("sift_radius2_count",), False, "sift_radius2_count"), (("sift_radius2_count",), True, None),
+])
+def test_the_number_of_streamlines_is_a_measure_without_weights(measures, weighted, counted):
+    (shown,) = connectomes([connectome(3, measures)], weighted=weighted)
+    assert shown["counted"] == counted
+    halves = connectome(3, measures)
+    parts = Matrix(**vars(halves) | {"values": {name: values / 2 + 0.25 for name, values in halves.values.items()}})
+    (shown,) = connectomes([parts], weighted=weighted)
+    assert shown["counted"] is None, "parts of streamlines, of probabilities, are no whole numbers"
 
 
 class Elements(HTMLParser):
@@ -235,6 +249,43 @@ def test_a_browser_has_nothing_to_complain_of(kept, tmp_path):
     assert len(most) == 5
     assert "Other connectomes: 1" in done.stdout, "those after the first ones are folded"
     assert float(most[0].replace(",", "")) == pytest.approx(connectome(84).values["count"].max(), rel=1e-3)
+
+
+def weighted_page(kept, weights, value):
+    """A page about three nodes, all of whose edges have a value."""
+    matrix = connectome(3)
+    matrix = Matrix(**vars(matrix) | {"values": {"count": np.full((3, 3), value)}})
+    shown = scene(ts.Space(np.diag([2.0, 2, 2, 1]), (10, 10, 10)), [np.array([[4.0, 4, 4], [12, 12, 12]])])
+    pictures = Pictures(streamline_pictures(shown), density_pictures(shown), None)
+    record = {**kept, "parameters": {**kept["parameters"], "weights": weights}}
+    return html(RunFacts(record, None, np.bincount([30, 30]), (), {"connectome": (matrix,)}), shown, pictures)
+
+
+@pytest.mark.parametrize(("weights", "counted"), [("sift2", "null"), (None, '"count"')])
+def test_a_page_knows_whether_streamlines_are_weighted(kept, weights, counted):
+    assert f'"counted":{counted}' in weighted_page(kept, weights, 2.0)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("weights", "told"), [("sift2", "count: 0.722"), (None, "count: 2")])
+def test_sums_of_weights_are_no_whole_numbers(kept, tmp_path, weights, told):
+    """The text of the edge that a click chooses; nightly, since a browser is started for it."""
+    pytest.importorskip("websockets", reason="needs websockets")
+    from browser import CHROMIUM, Page
+
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed")
+    page = weighted_page(kept, weights, float(told.split()[1]))
+    (tmp_path / "page.html").write_text(page, encoding="utf-8")
+    with Page(tmp_path / "profile") as page:
+        page.open((tmp_path / "page.html").as_uri())
+        page.until("document.querySelector('.matrix canvas')?.width > 300")
+        page.value("document.querySelector('.matrix canvas').scrollIntoView({block: 'center'})")
+        page.press(*page.value("(() => { const r = document.querySelector('.matrix canvas').getBoundingClientRect();"
+                               "return [r.x + r.width / 2, r.y + r.height / 2]; })()"))
+        lines = page.value("[...document.querySelectorAll('.told p')].map((line) => line.textContent)")
+    assert [line for line in lines if line.startswith("count")] == [told]
+    assert not [line for line in lines if "streamlines" in line]
 
 
 @pytest.mark.nightly

@@ -24,7 +24,8 @@ def bundle() -> Batch:
     groups = np.where(numbers < 100, 1, np.where(numbers >= 250, 2, 0))
     return Batch(
         *(getattr(plain, name) for name in ("points", "offsets", "seeds", "seed_number", "direction_number")),
-        plain.stop_reasons, data_per_streamline={"number": numbers}, data_per_point={"depth": plain.points[:, 2]},
+        plain.stop_reasons, data_per_point={"depth": plain.points[:, 2]},
+        data_per_streamline={"number": numbers, "narrow": 100000.1 + 1.7 * numbers / (LINES - 1)},
         groups=(Groups(NAMES, groups[:, None]),),
     )
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import re
 from base64 import b64decode
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 from commands import one_line
 from nibabel.streamlines.trk import encode_value_in_name, header_2_dtype
-from viewed import LINES, POINTS, write_files
+from viewed import LINES, POINTS, bundle, write_files
 
 from tistreamlines.io.tractograms import groups_of_tractogram, stored_batches
 from tistreamlines.io.trk import header_of_trk, values_of_trk
 from tistreamlines.viewer import scene as scenes
-from tistreamlines.viewer.extras import ExtraMaker, Values
+from tistreamlines.viewer.extras import MOST_SETS, ExtraMaker, Values
+from tistreamlines.viewer.matrix import connectomes
 from tistreamlines.viewer.scene import scene_of
 
 
@@ -27,7 +29,8 @@ def files(tmp_path_factory):
 
 def shown(path, **extras):
     maker = ExtraMaker(path.name, groups=partial(groups_of_tractogram, path), **extras)
-    return scene_of(path.name, partial(stored_batches, path, values=True), None, maker)
+    points = partial(stored_batches, path)
+    return scene_of(path.name, partial(points, values=True), None, maker, points)
 
 
 def drawn(scene):
@@ -87,6 +90,48 @@ def test_weights_and_groups_are_those_of_the_streamlines_that_are_drawn(files, m
     assert list(scene.extras.shown) == ["high"]
 
 
+def test_values_of_a_file_keep_their_names_apart_from_maps_and_weights(files):
+    """Also where the other name is taken; all of them are there."""
+    whole = bundle()
+    points = {"x (map)": whole.points[:, 1], "x (map) (file)": whole.points[:, 2]}
+    streamlines = {name: np.arange(LINES) + place for place, name in enumerate(("weights", "x (map), mean"))}
+    stored = replace(whole, data_per_point=points, data_per_streamline=streamlines)
+    maker = ExtraMaker("a.trx", maps=[str(files / "x.nii.gz")], weights=str(files / "weights.txt"))
+    scene = scene_of("a.trx", lambda: [stored], None, maker)
+    names = [each.name for each in scene.extras.values]
+    assert len(names) == len(set(names)) == 7
+    numbers, (drawn_points, _) = numbers_of(scene), drawn(scene)
+    for axis, name in enumerate(("x (map)", "x (map) (file) (file)", "x (map) (file)")):
+        np.testing.assert_allclose(numbers[name], drawn_points[:, axis], atol=1e-3, err_msg=name)
+    np.testing.assert_allclose(numbers["weights"], np.arange(LINES) / 10, rtol=1e-6)
+    np.testing.assert_array_equal(numbers["weights (file)"], np.arange(LINES))
+    np.testing.assert_array_equal(numbers["x (map), mean (file)"], np.arange(LINES) + 1)
+
+
+def test_values_beyond_the_room_of_a_page_are_not_kept():
+    """Of the file; a warning names them."""
+    whole, maker = bundle(), ExtraMaker("a.trx")
+    sets = {f"set{place:02}": whole.points[:, 0] + place for place in range(MOST_SETS + 2)}
+    stored = replace(whole, data_per_point=sets)
+    assert sorted(maker.extend(stored).data_per_point) == sorted(sets)[:MOST_SETS]
+    extras = scene_of("a.trx", lambda: [stored], None, maker).extras
+    assert [each.name for each in extras.values if each.of_points] == sorted(sets)[:MOST_SETS]
+    (doubt,) = extras.doubts
+    assert f"has {MOST_SETS + 2} sets" in doubt and "set12" in doubt and "set13" in doubt
+
+
+def test_values_are_read_once():
+    """The density needs points alone."""
+    whole, read = bundle(), []
+
+    def batches(values):
+        read.append(values)
+        return [whole if values else replace(whole, data_per_point={}, data_per_streamline={})]
+
+    scene = scene_of("a.trx", partial(batches, True), None, ExtraMaker("a.trx"), partial(batches, False))
+    assert read == [True, False] and {"depth", "number"} <= numbers_of(scene).keys()
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_matrix_is_that_of_map(files, run, tmp_path, monkeypatch, weighted):
     """Of all streamlines; nodes are those of the streamlines that are drawn."""
@@ -98,7 +143,10 @@ def test_the_matrix_is_that_of_map(files, run, tmp_path, monkeypatch, weighted):
     assert run("map", files / "bundle.trx", *words, *(("--weights", weights) if weighted else ())).code == 0
     matrix = scene.extras.matrix
     np.testing.assert_allclose(matrix.values["count"], np.loadtxt(tmp_path / "c.csv", delimiter=","))
-    assert matrix.values[scene.extras.counted].sum() > 0 and "mean-length" in matrix.values
+    assert scene.extras.weighted == weighted and "mean-length" in matrix.values
+    (page,) = connectomes([matrix], weighted=weighted)
+    assert page["counted"] == ("unweighted-count" if weighted else "count")
+    assert matrix.values[page["counted"]].sum() == 2 * LINES
     pairs = np.loadtxt(tmp_path / "c_pairs.tsv")
     np.testing.assert_array_equal(scene.extras.nodes, pairs[::4])
     assert set(map(tuple, pairs.tolist())) == {(1, 2), (1, 3)}
@@ -121,7 +169,8 @@ def test_the_page_holds_what_its_script_needs(files, run):
         assert np.isfinite(numbers).all() and each["window"][0] < each["window"][1]
         assert each["ofPoints"] or len(numbers) == LINES
     assert [group["name"] for group in facts["groups"]] == ["high", "low"] and facts["shownGroups"] == ["low"]
-    assert facts["connectome"]["names"] == ["1", "2", "3"] and facts["counted"] == "unweighted-count"
+    assert facts["connectome"]["names"] == ["1", "2", "3"]
+    assert facts["connectome"]["counted"] == "unweighted-count"
     assert len(b64decode(text("nodes"))) == 8 * LINES
 
 

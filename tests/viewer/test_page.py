@@ -1,12 +1,14 @@
-"""The page of ``tistreamlines view`` in a browser: colours, groups, slab, connectome, pictures, keys and sizes."""
+"""The page of ``tistreamlines view`` in a browser: colours, groups, slab, connectome, pictures, keys and sizes.
+
+Nightly but for one test of all scripts, since a browser without a GPU loads and draws a page for a second or more in
+each of them, and they fail only where these scripts or NiiVue change.
+"""
 
 from __future__ import annotations
 
 import io
-import shutil
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,7 +26,9 @@ from tistreamlines.viewer.extras import ExtraMaker
 from tistreamlines.viewer.niivue import page_of
 from tistreamlines.viewer.scene import scene_of
 
-pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")
+SMALL = 600, 300
+SCHEMES = {"light": (255, 255, 255), "dark": (0, 0, 0)}
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +46,8 @@ def address(tmp_path_factory) -> str:
 
 @pytest.fixture(scope="module")
 def whole(address, tmp_path_factory) -> Iterator[Page]:
-    with Page(tmp_path_factory.mktemp("profile"), 1000, 700) as page:
+    with Page(tmp_path_factory.mktemp("profile"), *SMALL) as page:
+        page.call("Emulation.setFocusEmulationEnabled", enabled=True)
         yield page
         assert page.problems == []
 
@@ -50,12 +55,24 @@ def whole(address, tmp_path_factory) -> Iterator[Page]:
 @pytest.fixture
 def page(whole, address) -> Page:
     """The page as it begins, without the image."""
-    whole.resize(1000, 700)
-    whole.open("about:blank")
-    whole.open(address)
-    whole.until("document.body?.dataset.ready")
+    load(whole, address, 1000, 700)
     change(whole, "opacity", 0)
     return whole
+
+
+@pytest.fixture
+def small(whole, address) -> Page:
+    """The page as it begins, which is drawn sooner than a larger one."""
+    load(whole, address, *SMALL)
+    return whole
+
+
+def load(page: Page, address: str, width: int, height: int) -> None:
+    """Open a page anew, and wait for its picture."""
+    page.resize(width, height)
+    page.open("about:blank")
+    page.open(address)
+    page.until("document.body?.dataset.ready")
 
 
 def change(page: Page, name: str, value: object, of: str = "document.getElementById('controls').elements") -> None:
@@ -100,6 +117,7 @@ def text(page: Page, selector: str) -> str:
     return page.value(f"document.querySelector({selector!r}).textContent")
 
 
+@pytest.mark.nightly
 def test_colours_are_those_of_the_choice_and_of_its_scale(page):
     """The map is x: from the first colour at the left to the last one at the right."""
     assert page.value("document.getElementById('controls').elements.colour.value") == "0"
@@ -123,6 +141,24 @@ def test_colours_are_those_of_the_choice_and_of_its_scale(page):
     assert near(page, (128, 128, 128)) > 2000, "the scale of a set of values is kept"
 
 
+@pytest.mark.nightly
+def test_a_scale_of_a_narrow_window_has_all_its_colours(page):
+    """The ends of 100000.1 to 100001.8, which four digits do not tell apart; and ends that the user makes equal."""
+    place = page.value("[...document.querySelectorAll('[name=colour] option')].find((o) => o.text === 'narrow').value")
+    change(page, "colour", place)
+    ends = "[...document.querySelectorAll('#colour-scale input')].map((input) => Number(input.value))"
+    low, high = page.value(ends)
+    assert 100000 < low < 100000.2 and 100001.7 < high < 100002
+    dark, bright, black = (68, 1, 84), (253, 231, 37), (0, 0, 0)
+    assert min(near(page, dark), near(page, bright)) > 100
+    empty = near(page, black)
+    scaled(page, ".greatest", low)
+    change(page, "tubes", 0)  # draws the colours anew
+    assert near(page, black) == empty, "no line is black, which stands for no number"
+    assert min(near(page, dark), near(page, bright)) > 100
+
+
+@pytest.mark.nightly
 def test_groups_go_and_come(page):
     change(page, "colour", "group")
     assert drawn(page) == LINES
@@ -141,6 +177,7 @@ def test_groups_go_and_come(page):
     assert drawn(page) == LINES
 
 
+@pytest.mark.nightly
 def test_a_slab_cuts_in_three_dimensions_and_slices_have_its_thickness(page):
     """The slab across the streamlines follows the crosshair; that along them, in slices, is thinner."""
     change(page, "colour", "single")
@@ -164,6 +201,7 @@ def test_a_slab_cuts_in_three_dimensions_and_slices_have_its_thickness(page):
     assert lit(page) < wide / 3
 
 
+@pytest.mark.nightly
 def test_tubes_are_lines_with_a_width(page):
     change(page, "colour", "single")
     lines = lit(page)
@@ -182,23 +220,24 @@ def cell(page: Page, i: int, j: int) -> tuple[float, float]:
     return x + 17 + (j + 0.5) * step, y + 17 + (i + 0.5) * step
 
 
-def test_an_edge_and_a_node_show_their_streamlines(page):
-    page.press(*cell(page, 1, 0))
-    assert text(page, "#edge") == "1 – 2: 150 drawn of 150 streamlines"
-    assert drawn(page) == 150
-    assert "150 streamlines" in text(page, ".told"), "what the pointer is at"
-    page.press(*cell(page, 2, 0))
-    assert drawn(page) == 150
-    page.press(*cell(page, 1, 2))
-    assert drawn(page) == 0 and text(page, "#edge").startswith("2 – 3: 0 drawn of 0")
-    change(page, "node", 0)
-    assert drawn(page) == LINES and text(page, "#edge").startswith("1: 300 drawn of 300")
-    change(page, "node", 2)
-    assert drawn(page) == 150
-    click(page, "#all-edges")
-    assert drawn(page) == LINES and text(page, "#edge") == ""
+def test_an_edge_and_a_node_show_their_streamlines(small):
+    small.press(*cell(small, 1, 0))
+    assert text(small, "#edge") == "1 – 2: 150 drawn of 150 streamlines"
+    assert drawn(small) == 150
+    assert "150 streamlines" in text(small, ".told"), "what the pointer is at"
+    small.press(*cell(small, 2, 0))
+    assert drawn(small) == 150
+    small.press(*cell(small, 1, 2))
+    assert drawn(small) == 0 and text(small, "#edge").startswith("2 – 3: 0 drawn of 0")
+    change(small, "node", 0)
+    assert drawn(small) == LINES and text(small, "#edge").startswith("1: 300 drawn of 300")
+    change(small, "node", 2)
+    assert drawn(small) == 150
+    click(small, "#all-edges")
+    assert drawn(small) == LINES and text(small, "#edge") == ""
 
 
+@pytest.mark.nightly
 def test_the_ring_has_chords_and_nodes(page):
     click(page, "#as-ring")
     assert page.value("document.querySelectorAll('#ring path').length") == 2 + 3
@@ -217,11 +256,27 @@ def test_the_ring_has_chords_and_nodes(page):
     assert drawn(page) == LINES
 
 
+@pytest.mark.nightly
+def test_keys_choose_nodes_of_the_ring(page):
+    """A node keeps the focus, though the ring is drawn anew; what is called a button can be reached."""
+    click(page, "#as-ring")
+    focused = "document.activeElement.getAttribute('aria-label')"
+    page.value("document.querySelector('#ring [data-node=\"1\"]').focus()")
+    assert page.value(focused) == "2" and text(page, ".told").startswith("2")
+    for name, pressed, count in (("Enter", "true", 150), (" ", "false", LINES), ("Enter", "true", 150)):
+        key(page, name)
+        assert drawn(page) == count
+        assert page.value(focused) == "2"
+        assert page.value("document.activeElement.getAttribute('aria-pressed')") == pressed
+    assert page.value("[...document.querySelectorAll('#ring [role=button]')].map((e) => e.tabIndex)") == [0, 0, 0]
+
+
 def key(page: Page, name: str) -> None:
     page.call("Input.dispatchKeyEvent", type="keyDown", key=name, text=name if len(name) == 1 else "")
     page.call("Input.dispatchKeyEvent", type="keyUp", key=name)
 
 
+@pytest.mark.nightly
 def test_a_picture_has_the_pixels_that_were_asked_for(page):
     change(page, "width", 1234)
     change(page, "height", 321)
@@ -241,6 +296,7 @@ def test_a_picture_has_the_pixels_that_were_asked_for(page):
     assert "from 16 to 16384" in text(page, "#problem")
 
 
+@pytest.mark.nightly
 def test_keys_do_what_they_list(page):
     key(page, "?")
     assert page.value("document.getElementById('keys').open")
@@ -262,6 +318,7 @@ def test_keys_do_what_they_list(page):
     assert text(page, "#place") != place
 
 
+@pytest.mark.nightly
 def test_the_density_has_its_scale(page):
     click(page, "[name=streamlines]")
     black = lit(page)
@@ -272,14 +329,24 @@ def test_the_density_has_its_scale(page):
     assert (pixels(page) != before).any(axis=-1).sum() > 500
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 400])
 def test_sizes_and_colours(page, tmp_path, width, scheme):
+    """The picture has the width of the page; its controls have the colours of the scheme, its scene those of lines."""
     change(page, "opacity", 1)
     page.resize(width, 800)
     page.dark(scheme)
     assert page.value("document.documentElement.scrollWidth") <= width
     page.picture(tmp_path / "page.png")
-    kept = Path(tmp_path.parent / f"{width}-{scheme}.png")
-    shutil.copy(tmp_path / "page.png", kept)
-    assert kept.stat().st_size > 10_000
+    picture = np.asarray(Image.open(tmp_path / "page.png").convert("RGB")).astype(int)
+    assert picture.shape == (800, width, 3)
+    side, shown = (
+        picture[y : y + height, x : x + across]
+        for x, y, across, height in page.value(
+            "['aside', '#scene'].map((name) => { const r = document.querySelector(name).getBoundingClientRect();"
+            "return [r.x, r.y, r.width, r.height].map(Math.round); })"
+        )
+    )
+    assert np.median(np.abs(side - SCHEMES[scheme]).max(axis=-1)) < 40, "the background of the controls"
+    assert (np.ptp(shown, axis=-1) > 60).sum() > 1000, "lines have colours"

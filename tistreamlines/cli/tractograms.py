@@ -281,7 +281,8 @@ def _scene(context: click.Context, tractogram: Path) -> Scene:
         tractogram.name, maps=options["maps"], weights=weights, groups=partial(groups_of_tractogram, tractogram),
         shown=options["groups"], labels=labels, nodes=nodes,
     )
-    scene = scene_of(tractogram.name, partial(stored_batches, tractogram, values=True), image, extras)
+    points = partial(stored_batches, tractogram)
+    scene = scene_of(tractogram.name, partial(points, values=True), image, extras, points)
     images = [file for file in (image, labels, *options["maps"]) if file is not None]
     for text in (*placement_doubts(images), *scene.extras.doubts):
         click.echo(f"Warning: {text}", err=True)

@@ -89,7 +89,7 @@ def html(run: RunFacts, scene: ReportScene, pictures: Pictures) -> str:
     """
     record = run.record
     script = "".join(file.read_text(encoding="utf-8") for file in (SCRIPT, HERE / "matrices.js"))
-    matrices = connectomes(run.connectomes)
+    matrices = connectomes(run.connectomes, weighted=record["parameters"].get("weights") is not None)
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     sections = (
         _pictures(scene, pictures), _counts(run), _weights(run), _connectomes(matrices), _run(run), notes(run.notes),

@@ -11,7 +11,7 @@ const svg = (name, attributes, text) => {
 // Fills the section of a connectome. ``nodes`` has the two nodes of each streamline of the sample, from 1 on. ``hear``
 // is called after each choice. Returns a function that tells whether a streamline belongs to the choice.
 const makeConnectome = (root, facts, nodes, hear) => {
-  const { connectome, counted, ramp } = facts, n = connectome.names.length, at = (name) => root.querySelector(name);
+  const { connectome, ramp } = facts, n = connectome.names.length, at = (name) => root.querySelector(name);
   const measure = at("[name=measure]"), node = at("[name=node]"), ring = at("#ring"), told = at(".told");
   measure.replaceChildren(...connectome.measures.map(({ name }, k) => new Option(name, k)));
   node.replaceChildren(new Option("all", ""), ...connectome.names.map((name, k) => new Option(name, k)));
@@ -26,9 +26,9 @@ const makeConnectome = (root, facts, nodes, hear) => {
   const nameOf = ([i, j]) => j === undefined ? connectome.names[i] : i === j ? connectome.names[i] + ", with itself" : connectome.names[i] + " – " + connectome.names[j];
   const number = (value) => value.toLocaleString("en", { maximumSignificantDigits: 4 });
   const total = (place) => {
-    if (place.length === 2) return valueOf(counted, ...place);
+    if (place.length === 2) return valueOf(connectome.counted, ...place);
     let sum = 0;
-    for (let k = 0; k < n; k++) sum += valueOf(counted, place[0], k);
+    for (let k = 0; k < n; k++) sum += valueOf(connectome.counted, place[0], k);
     return sum;
   };
   const choose = (place) => {
@@ -57,12 +57,23 @@ const makeConnectome = (root, facts, nodes, hear) => {
     lines.push(number(Math.round(total(place))) + " streamlines");
     told.replaceChildren(...lines.map((text, k) => Object.assign(document.createElement("p"), { textContent: text, className: k === 1 ? "value" : "" })));
   };
-  const part = (place, attributes, text) => {
-    const element = svg("path", { ...attributes, tabindex: place.length === 1 ? 0 : -1, role: "button", "aria-label": text });
+  const part = (place, attributes) => {
+    const element = svg("path", attributes);
     if (choice && choice.join() === place.join()) element.classList.add("chosen");
     element.addEventListener("pointerenter", () => say(place));
     element.addEventListener("click", () => choose(place));
-    element.addEventListener("keydown", (event) => { if (event.key === "Enter") choose(place); });
+    return element;
+  };
+  // keys reach nodes; edges, which can be hundreds, they reach in the matrix
+  const arc = (k, attributes) => {
+    const isPressed = choice?.length === 1 && choice[0] === k;
+    const element = part([k], { ...attributes, tabindex: 0, role: "button", "aria-label": connectome.names[k], "aria-pressed": isPressed, "data-node": k });
+    element.addEventListener("focus", () => say([k]));
+    element.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      choose([k]);
+    });
     return element;
   };
   const drawRing = () => {
@@ -79,11 +90,11 @@ const makeConnectome = (root, facts, nodes, hear) => {
       const weight = Math.max(value / greatest, 0.02), [a, b] = [spot(i, radius), spot(j, radius)];
       return part([i, j], {
         d: "M" + a + "Q0,0 " + b, stroke: "hsl(" + 360 * i / n + " 60% 50%)", "stroke-width": 0.5 + 4 * Math.sqrt(weight), "stroke-opacity": 0.25 + 0.6 * weight,
-      }, nameOf([i, j]));
+      });
     });
-    const arcs = connectome.names.map((text, k) => {
+    const arcs = connectome.names.map((_, k) => {
       const [a, b] = [spot(k - 0.42, radius + 3), spot(k + 0.42, radius + 3)], r = radius + 3;
-      return part([k], { d: "M" + a + "A" + r + "," + r + " 0 0 1 " + b, stroke: "hsl(" + 360 * k / n + " 60% 50%)", "stroke-width": 5 }, text);
+      return arc(k, { d: "M" + a + "A" + r + "," + r + " 0 0 1 " + b, stroke: "hsl(" + 360 * k / n + " 60% 50%)", "stroke-width": 5 });
     });
     const texts = !hasNames ? [] : connectome.names.map((text, k) => {
       const angle = 360 * (k + 0.5) / n - 90, isLeft = angle > 90, turned = isLeft ? angle + 180 : angle;
@@ -91,7 +102,9 @@ const makeConnectome = (root, facts, nodes, hear) => {
         transform: "rotate(" + turned + ")", x: (isLeft ? -1 : 1) * (radius + 8), "text-anchor": isLeft ? "end" : "start", "dominant-baseline": "central",
       }, text.length > 14 ? text.slice(0, 13) + "…" : text);
     });
+    const held = ring.contains(document.activeElement) ? document.activeElement.dataset.node : null;
     ring.replaceChildren(...chords, ...arcs, ...texts);
+    if (held !== null) arcs[held].focus({ preventScroll: true });
   };
   const show = (asRing) => {
     at("#cells").hidden = asRing;

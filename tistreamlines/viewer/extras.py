@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,8 +20,10 @@ from ..tracking.products.connectome.matrix import UNWEIGHTED, Matrix
 from ..tracking.products.files import first_of
 from ..tracking.products.samples.sampler import Sampler
 from ..tracking.registry import PRODUCTS
+from .matrix import COUNT
 
-COUNT = "count"
+WEIGHTS = "weights"
+OF_FILE = " (file)"  # behind the name of values of the file that is also that of a map or of weights
 WINDOW = (1.0, 99.0)  # percentiles of values, between which the colours change at first
 MOST_SETS = 12  # of values at points, each of which takes megabytes of a page
 MOST_NODES = 1000  # of which each measure takes three megabytes
@@ -67,7 +69,7 @@ class Extras:
     groups : of the file.
     shown : names of the groups that are shown at first; all if there are none.
     matrix : of the streamlines of the whole file.
-    counted : the measure of it that is their number.
+    weighted : whether they are weighted in it.
     nodes : (n, 2), the nodes of both ends, from 1 on; 0 for none.
     doubts : why they may be wrong.
     """
@@ -77,7 +79,7 @@ class Extras:
     groups: Sequence[StoredGroup] = ()
     shown: Sequence[str] = ()
     matrix: Matrix | None = None
-    counted: str = COUNT
+    weighted: bool = False
     nodes: Array | None = None
     doubts: Sequence[str] = ()
 
@@ -107,6 +109,9 @@ class ExtraMaker:
         self._weights, self._path = None if weights is None else load_weights(weights), weights
         if weights is not None and self._weights is not None:
             self._notes += faint(weights, self._weights)
+        self._names = {of(name) for name in self._sampler.maps for of in (map_name, mean_name)}
+        self._names |= set() if weights is None else {WEIGHTS}
+        self._left: list[str] = []  # values of the file at points for which there is no room
 
     @property
     def samples(self) -> bool:
@@ -119,15 +124,28 @@ class ExtraMaker:
             self._connectomes.add(batch)
 
     def extend(self, batch: Batch) -> Batch:
-        """Return streamlines of the sample with values of maps, and with their nodes as groups."""
+        """Return streamlines of the sample with values of maps and of the file, and with their nodes as groups."""
         points, streamlines = self._sampler.sample(batch)
         means = {mean_name(name): streamlines[f"{name}_mean"] for name in self._sampler.maps}
         nodes = [] if self._connectomes is None else self._connectomes.nodes(batch)
+        stored = self._rename(batch.data_per_point)
+        shown, self._left = sorted(stored)[:MOST_SETS], sorted(stored)[MOST_SETS:]
         return replace(
-            batch, data_per_point={**batch.data_per_point, **{map_name(name): points[name] for name in points}},
-            data_per_streamline={**batch.data_per_streamline, **means},
+            batch,
+            data_per_point={name: stored[name] for name in shown} | {map_name(name): points[name] for name in points},
+            data_per_streamline=self._rename(batch.data_per_streamline) | means,
             groups=tuple(Groups((), each) for each in nodes),
         )
+
+    def _rename(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """Return values of the file, whose names are not those of maps and weights."""
+        out = {}
+        for name, numbers in values.items():
+            shown = name
+            while shown in self._names or (shown != name and shown in values):
+                shown += OF_FILE
+            out[shown] = numbers
+        return out
 
     def of(self, sample: Batch, total: int) -> Extras:
         """Return the extras of the streamlines of a sample, whose ``seed_number`` is their row.
@@ -150,9 +168,8 @@ class ExtraMaker:
             raise InputError(f"{self._title}: has no group {missing[0]!r}; it has {names}")
         values = self._values(sample, None if self._weights is None else self._weights[rows])
         begins, matrix = self.samples or self._weights is not None, self._matrix()
-        counted = COUNT if self._weights is None else UNWEIGHTED + COUNT
         nodes = None if matrix is None else sample.groups[0].numbers
-        return Extras(values, begins, groups, self._shown, matrix, counted, nodes, self._notes)
+        return Extras(values, begins, groups, self._shown, matrix, self._weights is not None, nodes, self._notes)
 
     def _matrix(self) -> Matrix | None:
         """Return the matrix of all streamlines, or None if there is no parcellation."""
@@ -172,12 +189,12 @@ class ExtraMaker:
             out.append(Values(map_name(name), True, points.pop(map_name(name))))
             out.append(Values(mean_name(name), False, streamlines.pop(mean_name(name))))
         if weights is not None:
-            out.append(Values("weights", False, weights.astype(np.float32)))
-        if len(points) > MOST_SETS:
-            left = sorted(points)[MOST_SETS:]
-            self._notes.append(f"{self._title}: has {len(points)} sets of values at points, and the page has room for "
-                               f"{MOST_SETS}: it lacks {first_of(left)}")
-        out += [Values(name, True, points[name]) for name in sorted(points)[:MOST_SETS]]
+            out.append(Values(WEIGHTS, False, weights.astype(np.float32)))
+        if self._left:
+            count = MOST_SETS + len(self._left)
+            self._notes.append(f"{self._title}: has {count} sets of values at points, and the page has room for "
+                               f"{MOST_SETS}: it lacks {first_of(self._left)}")
+        out += [Values(name, True, points[name]) for name in sorted(points)]
         return out + [Values(name, False, streamlines[name]) for name in sorted(streamlines)]
 
 

@@ -19,15 +19,15 @@ const drawMatrix = (() => {
     small.width = small.height = n;
     const place = (i, j) => i <= j ? i * n - i * (i - 1) / 2 + j - i : place(j, i);
     const known = new Map(connectome.measures.map(measure => [measure.name, decoded(measure.values)]));
-    const counted = known.has("unweighted-count") ? "unweighted-count" : "count", counts = known.get(counted);
-    let values, errors, whole, zoom = 1, left = 0, top = 0, picked = null, dragged = null, margin = 0, widest = 0;
+    const counts = known.get(connectome.counted);
+    let values, errors, whole, zoom = 1, left = 0, top = 0, picked = null, margin = 0, widest = 0;
     const pointers = new Map();
 
     function choose() {
       const measure = connectome.measures[Number(select.value) || 0];
       values = decoded(measure.values); errors = decoded(measure.errors);
       // counts are whole numbers, which the scale has rounded
-      whole = measure.name === counted;
+      whole = measure.name === connectome.counted;
       const image = new ImageData(n, n);
       for (let i = 0; i < n; i++) for (let j = 0; j < n; j++) {
         const code = values.codes[place(i, j)], at = 4 * (i * n + j);
@@ -117,7 +117,7 @@ const drawMatrix = (() => {
       if (zoom === 1 && event.deltaY > 0) return;
       event.preventDefault(); zoomed(Math.exp(-event.deltaY / 300), ...spot(event));
     }, {passive: false});
-    canvas.addEventListener("pointerdown", event => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, spot(event)); dragged = spot(event); point(event); });
+    canvas.addEventListener("pointerdown", event => { canvas.setPointerCapture(event.pointerId); pointers.set(event.pointerId, spot(event)); point(event); });
     canvas.addEventListener("pointermove", event => {
       const now = spot(event), before = pointers.get(event.pointerId);
       if (!before) { point(event); return; }

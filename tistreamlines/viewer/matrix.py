@@ -5,15 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..aliases import Array, Json
+from ..tracking.products.connectome.matrix import QSIRECON_MEASURES, UNWEIGHTED, Matrix
 
-if TYPE_CHECKING:
-    from ..tracking.products.connectome.matrix import Matrix
-
+COUNT = "count"
 SCRIPT = Path(__file__).with_name("matrix.js")
 MOST_BYTES = 1_100_000  # of all matrices on the page of a report, about
 LARGEST = 65533  # steps of the logarithmic scale of values, besides 0 and what is unknown
@@ -35,12 +33,16 @@ def matrix_colours() -> Array:
     return ramp_of(256)[LIT:]
 
 
-def connectomes(matrices: Iterable[Matrix], most_bytes: int = MOST_BYTES) -> list[Json]:
+def connectomes(matrices: Iterable[Matrix], *, weighted: bool, most_bytes: int = MOST_BYTES) -> list[Json]:
     """Return what the page shows of each connectome, for JSON; measures for which there is no room are left out.
+
+    ``counted`` is the measure that is the number of streamlines, or None: weighted streamlines may have none, nor have
+    parts of them.
 
     Parameters
     ----------
     matrices : what a result holds of its connectomes.
+    weighted : whether their streamlines are weighted.
     most_bytes : room for all of them.
     """
     shown_matrices, left = [], most_bytes
@@ -58,8 +60,16 @@ def connectomes(matrices: Iterable[Matrix], most_bytes: int = MOST_BYTES) -> lis
             "labels": str(matrix.labels), "nodes": np.asarray(matrix.nodes).tolist(), "names": list(matrix.names),
             "streamlines": matrix.streamlines, "unassigned": matrix.unassigned, "measures": measures,
             "missing": missing,
+            "counted": counted_measure(matrix, [measure["name"] for measure in measures], weighted=weighted),
         })
     return shown_matrices
+
+
+def counted_measure(matrix: Matrix, names: Iterable[str], *, weighted: bool) -> str | None:
+    """Return which of some measures is the whole number of streamlines, whatever they weigh; None if none is."""
+    counts = [f"{UNWEIGHTED}{COUNT}"] if weighted else [f"{UNWEIGHTED}{COUNT}", COUNT]
+    alike = (name for name in names if QSIRECON_MEASURES.get(name, name) in counts)
+    return next((name for name in alike if not np.mod(matrix.values[name], 1).any()), None)
 
 
 def encode_matrix(matrix: Array) -> Json:

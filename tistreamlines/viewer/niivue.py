@@ -23,6 +23,8 @@ from .scene import Scene
 if TYPE_CHECKING:
     from ipyniivue import NiiVue
 
+    from ..tracking.products.connectome.matrix import Matrix
+
 NEEDED = "the viewer needs ipyniivue: pip install 'tistreamlines[view]'"
 # the widget's script has NiiVue's own module in a string, percent-encoded, with which it writes pages
 MODULE = re.compile(r'"([^"\\\s]{1000000,})"')
@@ -99,9 +101,15 @@ def _facts(scene: Scene) -> Json:
             {"name": group.name, "total": group.total, "places": group.places.tolist()} for group in extras.groups
         ],
         "shownGroups": list(extras.shown),
-        "connectome": None if extras.matrix is None else connectomes([extras.matrix], MATRIX_BYTES)[0],
-        "counted": extras.counted, "ramp": (255 * matrix_colours()).astype(int).tolist(),
+        "connectome": None if extras.matrix is None else _connectome(extras.matrix, extras.weighted),
+        "ramp": (255 * matrix_colours()).astype(int).tolist(),
     }
+
+
+def _connectome(matrix: Matrix, weighted: bool) -> Json:
+    """Return what a page shows of a matrix."""
+    (shown,) = connectomes([matrix], weighted=weighted, most_bytes=MATRIX_BYTES)
+    return shown
 
 
 def json_text(data: Json) -> str:

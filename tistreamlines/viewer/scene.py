@@ -120,7 +120,8 @@ class Scene:
 
 
 def scene_of(
-    title: str, batches: Callable[[], Iterable[Batch]], image: ImageLike | None = None, extras: ExtraMaker | None = None
+    title: str, batches: Callable[[], Iterable[Batch]], image: ImageLike | None = None,
+    extras: ExtraMaker | None = None, points: Callable[[], Iterable[Batch]] | None = None,
 ) -> Scene:
     """Make the scene of a tractogram, which is read twice: for the sample and its extent, and for the density.
 
@@ -134,6 +135,8 @@ def scene_of(
         Image over which the streamlines lie; of a series, the first volume. Its grid is that of the density.
     extras : ExtraMaker, optional
         Makes the values, groups and nodes.
+    points : callable, optional
+        Returns the same streamlines for the density, which needs no values; by default, ``batches`` does.
 
     Raises
     ------
@@ -148,7 +151,7 @@ def scene_of(
     if not len(drawn):
         raise InputError(f"{title}: has no streamline of several points; there is nothing to show")
     shown, density = maker.of(drawn, sample.total), Density(space, extent.step_mm)
-    for batch in batches():
+    for batch in (points or batches)():
         density.add(batch)
     counts = density.counts()
     passed = counts[counts > 0]

@@ -46,7 +46,7 @@ QSIRECON_RADIUS = 2.0  # mm
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
-Made = TypeVar("Made")
+Outcome = TypeVar("Outcome")
 Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
 
 
@@ -238,7 +238,7 @@ class Connectomes(ProductFile):
         self._take([matrix for matrix, _ in self._each(self._matrix)])
         return self.value
 
-    def _each(self, make: Callable[[Sequence[Block], int], Made]) -> list[Made]:
+    def _each(self, make: Callable[[Sequence[Block], int], Outcome]) -> list[Outcome]:
         """Make something of each connectome, several at a time."""
         self._backlog.wait()
         blocks = in_threads(self._block, join_blocks(self._held), self._threads)
