@@ -125,8 +125,41 @@ def test_what_was_said_of_the_inputs_is_said_again(head, options, tmp_path):
     for chosen in ({"max_angle": 25}, {"max_angle": 25, "seed_sphere": CENTRES[1]}):
         chosen = {"seed_sphere": CENTRES[0]} | chosen
         result, other = live.track(**chosen), ts.track(*series, dg="det", watcher=silent, **options | chosen)
-        assert set(result.notes) | set(result.warnings) == set(other.notes) | set(other.warnings)
+        assert sorted(result.notes + result.warnings) == sorted(other.notes + other.warnings)
         assert result.notes or result.warnings
+
+
+def test_what_is_said_of_places_of_seeds_is_said_once(head, options, tmp_path):
+    """A mask of several values, which is a map of labels perhaps, and then places without one."""
+    mask = nib.load(head.mask)
+    values = np.asarray(mask.dataobj).astype(np.int16)
+    values[: mask.shape[0] // 2] *= 3
+    for name in "ab":
+        nib.save(nib.Nifti1Image(values, mask.affine), tmp_path / f"{name}.nii.gz")
+    silent = Silent()
+    live = ts.Live(*head.series, dg="det", watcher=silent, **options)
+    said, masks = [], [{"seed_mask": tmp_path / f"{name}.nii.gz"} for name in "ab"]
+    for chosen in (masks[0], {"seed_sphere": CENTRES[0]}, masks[1]):
+        result, other = live.track(**chosen), ts.track(*head.series, dg="det", watcher=silent, **options | chosen)
+        assert sorted(result.notes + result.warnings) == sorted(other.notes + other.warnings)
+        said.append(len(result.notes + result.warnings))
+    assert said[0] == said[2] > said[1]
+
+
+@pytest.mark.parametrize("first", ["ifod1", "prob"])
+def test_a_mask_bounds_the_streamlines_of_some_getters(head, options, tmp_path, first):
+    """Whichever of them were tracked before."""
+    mask = nib.load(head.mask)
+    values = np.asarray(mask.dataobj).astype(np.uint8)
+    values[: mask.shape[0] // 2] = 0
+    nib.save(nib.Nifti1Image(values, mask.affine), tmp_path / "half.nii.gz")
+    fod = tmp_path / "fod.nii.gz"
+    nib.save(nib.Nifti1Image(np.ones((*mask.shape, 6), np.float32) * [0.3, 0, 0, 0.3, 0, 0], mask.affine), fod)
+    chosen = {**options, "sh": str(fod), "sh_basis": "tournier07", "mask": str(tmp_path / "half.nii.gz"),
+              "stopping": "threshold", "seed_sphere": CENTRES[0]}
+    live = ts.Live(*head.series, **chosen)
+    for dg in (first, "ifod1" if first == "prob" else "prob"):
+        assert same(live.track(dg=dg), ts.track(*head.series, **chosen, dg=dg))
 
 
 def test_the_command_has_all_digits(head, options):

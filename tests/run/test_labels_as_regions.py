@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 
@@ -11,6 +12,10 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, OutputError
+from tistreamlines.live.parcels import Parcels
+from tistreamlines.options.parameters import Parameters
+from tistreamlines.run.finished import difference_from, finished_run
+from tistreamlines.run.outputs import Outputs
 
 LABELS = (3, 200, 70_000)
 
@@ -108,3 +113,42 @@ def test_numbers_are_grown_again(head, files, options, run, tmp_path):
     assert first.get_data().tobytes() == second.get_data().tobytes() and len(first)
     record = json.loads((tmp_path / "a.json").read_text())
     assert record["inputs"]["include 1"]["path"].endswith("labels.nii.gz:200")
+
+
+def test_labels_that_scaling_rounds(head, files, options, tmp_path):
+    """As a parcellation has them: those of a float32 image with a factor."""
+    image = nib.load(files / "labels.nii.gz")
+    stored = nib.Nifti1Image(np.where(np.asarray(image.dataobj) == 70_000, 700, 0).astype(np.int16), image.affine)
+    nib.save(stored, tmp_path / "small.nii.gz")
+    data = bytearray(gzip.decompress((tmp_path / "small.nii.gz").read_bytes()))
+    data[112:116] = np.float32(0.1).tobytes()  # scl_slope
+    (tmp_path / "scaled.nii").write_bytes(data)
+    assert not (nib.load(tmp_path / "scaled.nii").get_fdata() % 1 == 0).all()
+    values = np.rint(nib.load(tmp_path / "scaled.nii").get_fdata())
+    nib.save(nib.Nifti1Image((values == 70).astype(np.uint8), image.affine), tmp_path / "mask.nii.gz")
+    results = [
+        ts.track(*head.series, **options, include=tmp_path / name) for name in ("scaled.nii:70", "mask.nii.gz")
+    ]
+    assert points(results[0]) == points(results[1]) and len(results[0])
+
+
+def test_a_finished_run_is_old_when_the_labels_change(head, files, options, tmp_path):
+    shutil.copy(files / "labels.nii.gz", tmp_path / "labels.nii.gz")
+    chosen = {**options, "include": [f"{tmp_path}/labels.nii.gz:200"]}
+    output = tmp_path / "a.trx"
+    ts.track(*head.series, output, **chosen)
+    series = dict(zip(("dwi", "bvals", "bvecs"), map(str, head.series), strict=True))
+
+    def difference():
+        given = Parameters.given(chosen)
+        return difference_from(finished_run(Outputs(output)), series, given, tmp_path / "a.json")
+
+    assert difference() == ""
+    image = nib.load(files / "labels.nii.gz")
+    nib.save(nib.Nifti1Image(np.asarray(image.dataobj) // 2 * 2, image.affine), tmp_path / "labels.nii.gz")
+    assert "labels.nii.gz:200 has changed" in difference()
+
+
+def test_a_parcellation_is_no_label(files):
+    with pytest.raises(InputError, match="is one label"):
+        Parcels(f"{files}/labels.nii.gz:3")

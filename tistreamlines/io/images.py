@@ -235,12 +235,12 @@ def open_image(path: AnyPath) -> OpenImage:
         with reading(Path(path)):
             path, image = Path(path), SpatialImage(path.values, path.affine)
     else:
-        named, (path, label) = Path(path), label_in(path)
-        path = existing_path(path)
+        file, label = label_in(path)
+        if label is not None:
+            return _voxels_of_label(open_image(file), label)
+        path = existing_path(file)
         with reading(path):
             image = reader_of(path).open(path)
-        if label is not None:
-            path, image = named, _voxels_of_label(path, image, label)
     if not isinstance(image, SpatialImage | StoredImage):
         raise InputError(f"{path}: {type(image).__name__} is not an image; give e.g. a NIfTI file")
     if image.get_data_dtype().kind not in "biuf":
@@ -250,17 +250,17 @@ def open_image(path: AnyPath) -> OpenImage:
     return OpenImage(path, image)
 
 
-def _voxels_of_label(path: Path, image: Any, label: int) -> Image:
-    """Return the mask of the voxels with a label, of an image of three axes, and perhaps one of a single volume."""
+def _voxels_of_label(opened: OpenImage, label: int) -> OpenImage:
+    """Return the mask of the voxels with a label."""
     from nibabel.nifti1 import Nifti1Image
 
-    values = read_array(path, image)
-    if values.ndim not in (3, 4) or values.shape[3:] not in ((), (1,)):
-        raise InputError(f"{path}: shape {values.shape} is no image of labels; give one without :{label}")
-    mask = values.reshape(values.shape[:3]) == label
+    from .segmentations import read_labels
+
+    path, image = opened
+    mask = read_labels(opened).values == label
     if not label or not mask.any():
         raise InputError(f"{path}: has no voxel of label {label}; give a label above 0 that it has")
-    return Nifti1Image(mask.astype(np.uint8), image.affine)
+    return OpenImage(Path(f"{path}:{label}"), Nifti1Image(mask.astype(np.uint8), image.affine))
 
 
 def grid_of(path: Path, image: Image, *, sheared: bool = False) -> Space:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ..errors import InputError, ParameterError
-from ..io.images import AnyPath
+from ..io.images import AnyPath, label_in
 from ..option import TableLike
 from ..space.batch import Batch
 from ..tracking.products.connectome.node_lookup import NodeLookup
@@ -40,6 +40,8 @@ class Parcels:
     """
 
     def __init__(self, image: AnyPath, table: TableLike | None = None) -> None:
+        if label_in(image)[1] is not None:
+            raise InputError(f"{image}: is one label; give the image of all of them")
         parcellation = Parcellation(image, table, RADIAL, RADIUS)
         if parcellation.shares is not None:
             raise InputError(f"{image}: has probabilities; give an image of labels, whose regions are masks")

@@ -28,6 +28,7 @@ from ..run.pipeline import carry_out
 from ..run.result import TrackResult
 from ..run.series import locate, series_of
 from ..space.batch import Space
+from ..tracking.engine.engine import Engine
 from ..viewer.scene import opened_image
 
 if TYPE_CHECKING:
@@ -160,6 +161,8 @@ class Live:
             except BaseException:
                 self._memory.forget("engine")  # which may be in the middle of something
                 raise
+            if isinstance(run.engine, Engine) and run.engine.has_less_room:
+                self._memory.forget("engine")
         self._views = [view for view in self._views if view.comm is not None]  # others were closed
         if self._views:
             from .notebook import show

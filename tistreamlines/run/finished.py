@@ -11,6 +11,7 @@ from pathlib import Path
 from ..aliases import Json
 from ..errors import TrackingError
 from ..io.cache import source_hash, with_plugins
+from ..io.images import label_in
 from ..option import RUNNING, flag
 from ..options.definitions import names_affecting, options
 from ..options.parameters import Parameters
@@ -76,11 +77,11 @@ def difference_from(run: FinishedRun, series: Mapping[str, str], parameters: Par
 
 def _changed(name: str, file: Input, record: Path) -> bool:
     """Whether an input is newer than the record of a run, and has another content; one that was removed has not."""
-    path = Path(file.path)
+    path = Path(label_in(file.path)[0])
     with suppress(OSError, TrackingError):
         written = record.stat().st_mtime_ns
         if any(_changed_at(part) > written for part in (path, *subject_files(path))):
-            return hashing({name: path})()[name] != file.sha256
+            return hashing({name: file.path})()[name] != file.sha256
     return False
 
 

@@ -25,7 +25,7 @@ from ..tracking.selection.criteria import Criteria, thin_regions
 from ..tracking.selection.regions import ROLES
 from ..workers.session import Session
 from . import bids
-from .inputs import Series, hashing
+from .inputs import Series, hashing, limits_at_mask
 from .log import Log, Watcher
 from .memory import Memory, once
 from .plan import Describe, Plan, make_plan
@@ -117,7 +117,7 @@ def start(
         log.await_device()  # of which the engine measures the free memory and the pace
 
         engine = once(
-            memory, "engine", (causes, settings, devices, points, None if session.here else session), log,
+            memory if session.here else None, "engine", (causes, settings, devices, points, parameters.compiler), log,
             lambda: session.open(plan.prepared, plan.space, settings, filters, collectors, points=points),
         )
         if memory is not None and isinstance(engine, Engine):
@@ -135,7 +135,8 @@ def _selection(parameters: Parameters, log: Log, memory: Memory | None) -> Crite
         return selection_of(parameters, log)
     files = {name: file for name, file in parameters.inputs().items() if name.split()[0] in (*ROLES, "mask")}
     places = [[str(value) for value in getattr(parameters, name) or ()] for name in ROLES]
-    causes = places, hashing(files, memory.hashes)(), parameters.stop_when_included, parameters.keep
+    mask = limits_at_mask(parameters)
+    causes = places, hashing(files, memory.hashes)(), mask, parameters.stop_when_included, parameters.keep
     return memory.once("selection", causes, log, lambda: selection_of(parameters, log))
 
 

@@ -61,7 +61,8 @@ from .spec import Spec, describe, with_order
 
 Followed = Signals | OrientationFunctions | Samples
 MAPS_OF_PLACES = ("seed_mask", "seed_image")
-PLACES = ("seeds", "seed_sphere", *MAPS_OF_PLACES)  # options that name places, on which tables in memory do not depend
+# options that name places of seeds; tables in memory do not depend on them
+PLACES = ("seeds", "seed_sphere", *MAPS_OF_PLACES)
 # options on which tables depend, but not what is read of the inputs
 LATE = frozenset((
     "max_angle", "step_size", "stop_threshold", "fa_threshold", "cutoff", "power", "samples", "trials", "pmf_threshold",
@@ -176,7 +177,9 @@ def make_plan(
     hashes, hashes_of_later = (hashing(files, known_files) for files in ({**series, **sources}, later))
     # the maker of the tables checks their inputs
     known = {str(source) for source in (*series.values(), *sources.values())}
-    log.tell([], doubts_of_places({name: source for name, source in later.items() if str(source) not in known}))
+    elsewhere = {name: source for name, source in later.items() if str(source) not in known}
+    places = {name: sources.pop(name) for name in MAPS_OF_PLACES if name in sources and memory is not None}
+    log.tell([], doubts_of_places(elsewhere | places))
     notes, warnings = len(log.notes), len(log.warnings)  # what does not follow from the tables
     causes = {**hashes(), **_causes(parameters)} if cache else {}
     if memory is not None:  # whose tables serve seeds at any place
@@ -196,14 +199,19 @@ def make_plan(
         settings = settings_on(inputs.space, parameters)
         log.tell([], doubts_of_places({**series, **sources}))
         known_hashes = hashes() if cache else {}
+        before = len(log.notes), len(log.warnings)
         region = _region_apart(parameters, inputs.space, hashes, log, memory)
+        after = len(log.notes), len(log.warnings)
         tables, seeds, followed = _prepare(
             inputs, parameters, settings.step_mm, known_hashes, cache, log, region, anywhere=memory is not None
         )
         if cache and cached:
             log.begin("prepare")
             arrays, values = tables.packed()
-            messages = {"notes": log.notes[notes:], "warnings": log.warnings[warnings:]}
+            messages = {  # without those of the region, which other runs do not have
+                "notes": log.notes[notes : before[0]] + log.notes[after[0] :],
+                "warnings": log.warnings[warnings : before[1]] + log.warnings[after[1] :],
+            }
             cache.store("tables", causes, arrays, values | messages)
             if memory is not None and (kept := memory.load("tables", causes, _unpacked)) is not None:
                 tables = kept[0]  # the object that later runs have, too, so that they can have its engine
@@ -228,7 +236,8 @@ def _region_apart(
     given = [name for name in MAPS_OF_PLACES if getattr(parameters, name) is not None]
     if memory is None or not given:
         return None
-    causes = space.shape, space.affine.tobytes(), {name: hashes()[name] for name in given}
+    files = {name: (hashes()[name], str(getattr(parameters, name))) for name in given}
+    causes = space.shape, space.affine.tobytes(), files
     return memory.once("region", causes, log, lambda: _region_of(*read_places(parameters, space, log)))
 
 

@@ -51,6 +51,10 @@ class Engine:
     note : receives a message if the device runs out of memory and has to take fewer seeds at a time.
     points : whether the points of streamlines are wanted; without them, batches are outlines.
 
+    Attributes
+    ----------
+    has_less_room : whether the device has run out of memory, so that chunks have fewer seeds from then on.
+
     Raises
     ------
     DeviceError
@@ -68,7 +72,7 @@ class Engine:
         self.points: Batches = (
             points_on(device, prepared, space, settings.threads, settings.every) if points else Outlines(space)
         )
-        self._made = tuple(products)
+        self._made, self.has_less_room = tuple(products), False
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = filters_of(settings, filters), (self.points, *products)
         selection, kernels = demand_of(self.filters), kernels_of(self.products)
@@ -286,6 +290,7 @@ class Engine:
         seeds = len(blocks[0][0]) if blocks else min(waiting.ahead, self.growth.ready())
         if not (fewer := self.growth.halve(seeds)):
             raise error
+        self.has_less_room = True
         self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")
 
 
