@@ -25,6 +25,7 @@ from ..aliases import Array
 from ..errors import InputError, TrackingError
 from ..space.batch import Space
 from .in_memory import InMemory
+from .labels import first_place, labels_of
 from .mif import MRTRIX_SUFFIXES, files_of_mif, open_mif
 from .stored_image import Image, StoredImage, floats, unpack_image
 
@@ -254,10 +255,12 @@ def _voxels_of_label(opened: OpenImage, label: int) -> OpenImage:
     """Return the mask of the voxels with a label."""
     from nibabel.nifti1 import Nifti1Image
 
-    from .segmentations import read_labels
-
     path, image = opened
-    mask = read_labels(opened).values == label
+    shape = tuple(image.shape)
+    if len(shape) not in (3, 4) or shape[3:] not in ((), (1,)):
+        raise InputError(f"{path}: shape {shape} is no image of labels; give one without :{label}")
+    values, scaled = read_array(path, image).reshape(shape[:3]), image.get_data_dtype().kind != "f"
+    mask = labels_of(path, values, scaled=scaled) == label
     if not label or not mask.any():
         raise InputError(f"{path}: has no voxel of label {label}; give a label above 0 that it has")
     return OpenImage(Path(f"{path}:{label}"), Nifti1Image(mask.astype(np.uint8), image.affine))
@@ -341,8 +344,3 @@ def finite(path: Path, data: Array, note: Tell | None = None, together: int = 1)
             advice = f"replace NaN and values beyond {LARGEST:g} with e.g. 0"
             raise InputError(f"{path}: value {part[where]} in voxel {where[:3]}{volume}; {advice}")
     return data
-
-
-def first_place(wrong: npt.NDArray[np.bool_]) -> tuple[int, ...]:
-    """Return the indices of the first value that is true, of an array that has one."""
-    return tuple(int(index) for index in np.unravel_index(int(np.argmax(wrong)), wrong.shape))

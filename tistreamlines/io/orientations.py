@@ -21,7 +21,8 @@ from ..errors import InputError, ParameterError
 from ..space.batch import Space
 from ..space.harmonics import basis_of, count_of, degree_shares, order_of
 from ..space.sphere import SPHERES, closest_vertices, load_sphere, products
-from .images import AFFINE_TOLERANCE, AnyPath, Tell, first_place, grid_of, nearby, open_image, read_series, silent
+from .images import AFFINE_TOLERANCE, AnyPath, Tell, grid_of, nearby, open_image, read_series, silent
+from .labels import first_place
 from .mif import MRTRIX_SUFFIXES
 from .stored_image import Image
 

@@ -12,14 +12,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Array
 from ..errors import InputError
 from ..space.batch import Space
-from .images import LARGEST, AnyPath, OpenImage, Tell, first_place, grid_of, open_image, read_array, reading
+from .images import LARGEST, AnyPath, OpenImage, Tell, grid_of, open_image, read_array, reading
+from .labels import first_place, labels_of
 from .stored_image import floats, volumes_of
 
-ROUNDING = 2.0**-24  # of a number: float32's
-SCALED = 1e-3  # that scaling may add to a whole number, since headers hold its factors in float32
 TISSUES = (
     "cortical grey matter", "subcortical grey matter", "white matter", "cerebrospinal fluid", "pathological tissue"
 )
@@ -71,24 +69,7 @@ def read_labels(path: AnyPath) -> Labels:
         raise InputError(f"{path}: shape {shape} has {len(shape)} axes; give a parcellation of three, with labels, or "
                          "of four, with the probabilities of a node in each volume")
     values, scaled = read_array(path, image).reshape(shape[:3]), image.get_data_dtype().kind != "f"
-    return Labels(path, grid_of(path, image, sheared=True), whole(path, values, scaled=scaled))
-
-
-def whole(path: Path, values: Array, *, scaled: bool = False) -> npt.NDArray[np.int32]:
-    """Return the labels of an image, (x, y, z), as whole numbers from 0 on; reals may be integers that are scaled."""
-    if values.dtype.kind != "f":
-        labels = values
-    else:
-        with np.errstate(invalid="ignore"):  # NaN and infinite values are refused
-            labels = np.rint(values)
-            off = np.abs(values - labels)
-            most = SCALED if scaled else np.minimum(ROUNDING * np.abs(values), SCALED)
-            _refuse(path, values, ~(off <= most), "whole numbers")
-    _refuse(path, values, labels < 0, "labels from 0 on")
-    _refuse(path, values, labels >= 2**31, "labels below 2^31")
-    if not labels.any():
-        raise InputError(f"{path}: has no label above 0; give a parcellation")
-    return np.ascontiguousarray(labels, np.int32)
+    return Labels(path, grid_of(path, image, sheared=True), labels_of(path, values, scaled=scaled))
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,15 +128,6 @@ def read_probabilities(opened: OpenImage) -> Probabilities:
     if not sums.any():
         raise InputError(f"{path}: has no probability above 0; give a parcellation")
     return Probabilities(path, space, voxels, values, sums)
-
-
-def _refuse(path: Path, values: Array, wrong: npt.NDArray[np.bool_], must: str) -> None:
-    """Raise an InputError that names the first of the values that are no labels."""
-    if not wrong.any():
-        return
-    voxel = first_place(wrong)
-    voxels = f"voxel {voxel}" + (f" and others, {wrong.sum():,} in all," if wrong.sum() > 1 else "")
-    raise InputError(f"{path}: value {values[voxel]:.10g} in {voxels} is no label; give {must}")
 
 
 def load_five_tissues(path: AnyPath, warn: Tell | None = None) -> tuple[npt.NDArray[np.float32], Space]:

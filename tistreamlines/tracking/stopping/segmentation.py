@@ -18,6 +18,7 @@ from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
 from ...io.images import AnyPath, OpenImage, Tell, grid_of, is_folder, open_image
+from ...io.labels import labels_of
 from ...io.nifti import load_map
 from ...io.segmentations import (
     CORTICAL,
@@ -30,7 +31,6 @@ from ...io.segmentations import (
     check_fractions,
     load_five_tissues,
     read_labels,
-    whole,
 )
 from ...space.batch import Space
 from .anatomy import TISSUES as FRACTIONS
@@ -279,7 +279,7 @@ def _of_fods(path: Path, shares: npt.NDArray[np.float32]) -> dict[str, npt.NDArr
 def _subcortical(path: Path, values: npt.NDArray[np.float32], *, sgm_amyg_hipp: bool) -> Array:
     """Return the fraction of subcortical grey matter, given labels or the fraction itself."""
     if values.max() > 1 + TOLERANCE and (values == np.rint(values)).all():
-        tissue = _tissue_of(path, whole(path, values), sgm_amyg_hipp=sgm_amyg_hipp)
+        tissue = _tissue_of(path, labels_of(path, values), sgm_amyg_hipp=sgm_amyg_hipp)
         values = (tissue == SUBCORTICAL).astype(np.float32)
     elif sgm_amyg_hipp:
         raise ParameterError(f"--sgm-amyg-hipp needs labels, and {path} has none: leave the option out")
