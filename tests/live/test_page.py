@@ -220,23 +220,69 @@ UNNAMED = (
 )
 
 
-def test_with_a_gpu_niivue_draws(address, tmp_path):
-    def coloured_pixels() -> int:
-        page.picture(tmp_path / "page.png")
-        values = np.asarray(Image.open(tmp_path / "page.png").convert("RGB"), int)
-        x, y, width, height = map(round, scene(page))
-        return int((np.ptp(values[y : y + height, x : x + width], axis=-1) > 60).sum())
+def coloured_pixels(page: Page, path: Path) -> int:
+    """Return how many pixels of the scene have a colour, whoever draws it."""
+    page.picture(path)
+    values = np.asarray(Image.open(path).convert("RGB"), int)
+    x, y, width, height = map(round, scene(page))
+    return int((np.ptp(values[y : y + height, x : x + width], axis=-1) > 60).sum())
 
+
+def test_with_a_gpu_niivue_draws(address, tmp_path):
     with Page(tmp_path / "profile", 700, 500) as page:
         page.call("Page.addScriptToEvaluateOnNewDocument", source=UNNAMED)
         page.open(address)
         page.until("document.body?.dataset.answered")
         assert page.value("slices.hidden")
         after(page, lambda: slide(page, "radius", 9))
-        many = coloured_pixels()
+        many = coloured_pixels(page, tmp_path / "many.png")
         after(page, lambda: slide(page, "nseeds", 2))
-        assert many > coloured_pixels() > 300
+        assert many > coloured_pixels(page, tmp_path / "few.png") > 300
         assert page.problems == []
+
+
+# the first answer comes twice, so that two pictures are wanted at once
+TWICE = (
+    "const send = WebSocket.prototype.send; WebSocket.prototype.send = function (text) {"
+    "WebSocket.prototype.send = send; const receive = this.onmessage;"
+    "this.onmessage = (message) => { this.onmessage = receive; receive(message); receive(message); };"
+    "send.call(this, text); };"
+)
+
+
+def test_two_answers_at_once_make_one_mesh_of_streamlines(address, tmp_path):
+    with Page(tmp_path / "profile", 700, 500) as page:
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=UNNAMED + TWICE)
+        page.open(address)
+        page.until("globalThis.liveTimes?.length === 2 && document.body.dataset.idle === 'true'")
+        many = coloured_pixels(page, tmp_path / "many.png")
+        after(page, lambda: slide(page, "min_length", 100))
+        assert text(page, "counts").startswith("0 streamlines")
+        assert coloured_pixels(page, tmp_path / "none.png") < many / 3
+        assert page.value("slices.hidden") and page.problems == []
+
+
+# the answer to a request is followed at once by an error of the next one, whose own answer never comes
+OVERTAKEN = (
+    "(() => { const send = WebSocket.prototype.send; WebSocket.prototype.send = function (text) {"
+    "const receive = this.onmessage, sent = [text]; WebSocket.prototype.send = function (more) { sent.push(more); };"
+    "this.onmessage = (message) => { receive(message); this.onmessage = receive; WebSocket.prototype.send = send;"
+    "window.wrong = JSON.parse(sent.at(-1)).id; window.sentCount = sent.length;"
+    "receive({ data: JSON.stringify({ id: wrong, error: 'out of the image' }) }); };"
+    "send.call(this, text); }; })()"
+)
+
+
+def test_an_error_stays_when_an_earlier_picture_follows(page):
+    count = page.value("liveTimes.length")
+    page.value(OVERTAKEN)
+    page.value("['9', '10'].forEach((value) => { const { radius } = controls.elements; radius.value = value;"
+               "radius.dispatchEvent(new Event('input', {bubbles: true})); })")
+    page.until(f"liveTimes.length > {count}")
+    assert page.value("[sentCount, problem.hidden, problem.textContent]") == [2, False, "out of the image"]
+    assert page.value("Number(document.body.dataset.answered) === wrong && document.body.dataset.idle === 'true'")
+    after(page, lambda: slide(page, "radius", 3))
+    assert page.value("problem.hidden && Number(document.body.dataset.answered) === wrong + 1")
 
 
 def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
