@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote, unquote
 
 import nibabel as nib
 import numpy as np
@@ -21,7 +22,8 @@ from browser import CHROMIUM, Page
 pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
 
 
-REGIONS = ("left half", "right half")
+ODD = "</script><b>x"  # a region of one voxel
+REGIONS = ("left half", "right half", ODD)
 
 
 def served(head, *more: str) -> Iterator[str]:
@@ -39,6 +41,7 @@ def address(head, tmp_path_factory) -> Iterator[str]:
     mask, parcels = nib.load(head.mask), tmp_path_factory.mktemp("parcels") / "halves.nii.gz"
     values = np.asarray(mask.dataobj).astype(np.int16)
     values[values.shape[0] // 2 :] *= 2
+    values[tuple(np.argwhere(values)[0])] = 3
     nib.save(nib.Nifti1Image(values, mask.affine), parcels)
     names = parcels.with_name("names.txt")
     names.write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
@@ -139,7 +142,7 @@ def column(page: Page, which: str) -> list[str]:
 def test_regions_have_names_and_edges_their_counts(page):
     undo_all(page)
     find = "search.value = {!r}; search.dispatchEvent(new Event('input')); names.children.length"
-    assert [page.value(find.format(text)) for text in ("", "half RIGHT", "none")] == [2, 1, 1]
+    assert [page.value(find.format(text)) for text in ("", "half RIGHT", "none")] == [3, 1, 1]
     assert "no such region" in text(page, "names")
     page.value(find.format("left"))
     seeded = after(page, lambda: page.value("names.querySelector('button[title^=Seeds]').click()"))
@@ -157,12 +160,68 @@ def test_regions_have_names_and_edges_their_counts(page):
     assert "halves.nii.gz" not in command and "--seed-sphere" in command
 
 
+def test_names_of_regions_are_text(page):
+    undo_all(page)
+    page.value("search.value = '<b>'; search.dispatchEvent(new Event('input'))")
+    after(page, lambda: page.value("names.querySelector('button[title^=Seeds]').click()"))
+    after(page, lambda: page.value("names.querySelector('button[title^=Exclude]').click()"))
+    shown = "[...document.querySelectorAll('#names span, #spheres li > span')].map((span) => span.textContent)"
+    assert page.value(shown) == [f"Seeds {ODD}", f"Exclude {ODD}", ODD]
+    assert page.value("document.querySelectorAll('b').length") == 0
+    undo_all(page)
+
+
+def test_an_answer_takes_no_button_away(page):
+    """Neither between the press of a mouse and its release, nor the focus."""
+    def mouse(kind: str) -> None:
+        page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    undo_all(page)
+    page.value("regions.open = true; search.value = ''; search.dispatchEvent(new Event('input'))")
+    for angle, chosen in ((20, "#names button[title='Exclude right half']"), (30, "#spheres button")):
+        page.value(f"document.querySelector({chosen!r}).scrollIntoView({{block: 'center'}})")
+        box = f"document.querySelector({chosen!r}).getBoundingClientRect()"
+        x, y = page.value(f"(() => {{ const r = {box}; return [r.x + r.width / 2, r.y + r.height / 2]; }})()")
+        mouse("mousePressed")
+        assert page.value(f"document.activeElement === document.querySelector({chosen!r})")
+        after(page, lambda angle=angle: slide(page, "max_angle", angle))
+        assert page.value(f"document.activeElement === document.querySelector({chosen!r})")
+        assert ("--exclude " in after(page, lambda: mouse("mouseReleased"))) == (angle == 20)
+    assert page.value("document.querySelectorAll('#names [aria-pressed=true]').length") == 0
+    undo_all(page)
+    page.value("regions.open = false")
+
+
 def test_a_link_has_the_state(page, address, tmp_path):
     link, command = page.value("location.href"), text(page, "command")
     with Page(tmp_path / "profile") as other:
         other.open(link)
         other.until("document.body?.dataset.answered")
         assert text(other, "command") == command
+        assert other.problems == []
+
+
+def test_a_state_that_does_not_fit_is_ignored(page, address, tmp_path):
+    undo_all(page)
+    state = json.loads(unquote(page.value("location.hash")[1:]))
+    fitting = {"include": [[0, 0, 0, 90]], "region": "left half", "options": {"max_angle": 40}}
+    wrong = [
+        {"seed": [1, 2, 3, "4"]}, {"include": 5}, {"include": [[1, 2]]}, {"exclude": [None]},
+        {"exclude": ["no region"]}, {"region": ["left half"]}, {"region": "no region"}, {"options": 5},
+        {"options": {"max_angle": "40"}}, {"options": {"toString": 40}}, {"nseeds": "many"}, {"dg": "no getter"},
+        {"more": 5},
+    ]
+    with Page(tmp_path / "profile") as other:
+        def opened(known: object) -> object:
+            other.open("about:blank")
+            other.open(f"{address}#{quote(json.dumps(known))}")
+            other.until("document.body?.dataset.answered")
+            assert other.value("problem.hidden")
+            return json.loads(unquote(other.value("location.hash")[1:]))
+
+        assert opened(state | fitting) == state | fitting
+        for known in (5, None, *(state | fitting | changes for changes in wrong)):
+            assert opened(known) == state, known
         assert other.problems == []
 
 
@@ -182,10 +241,10 @@ def test_slices_show_streamlines_and_every_view_has_them(page):
     many = coloured(page)
     after(page, lambda: slide(page, "nseeds", 2))
     assert many > 1.3 * coloured(page) > 500
-    for view, is_painted in (("4", False), ("0", True), ("1", True), ("2", True), ("3", True)):
+    for view in ("4", "3", "4", "0", "1", "2", "3"):
         slide(page, "view", view)
-        page.until(f"slices.hidden === {json.dumps(not is_painted)}")
-        assert not is_painted or coloured(page) > 500
+        page.until(f"slices.hidden === {json.dumps(view == '4')}")
+        assert view == "4" or coloured(page) > 500
     wide, tall = page.value("[slices.width, slices.height]")
     page.resize(800, 700)
     page.until(f"slices.width < {wide} && slices.height < {tall}")
@@ -220,23 +279,69 @@ UNNAMED = (
 )
 
 
-def test_with_a_gpu_niivue_draws(address, tmp_path):
-    def coloured_pixels() -> int:
-        page.picture(tmp_path / "page.png")
-        values = np.asarray(Image.open(tmp_path / "page.png").convert("RGB"), int)
-        x, y, width, height = map(round, scene(page))
-        return int((np.ptp(values[y : y + height, x : x + width], axis=-1) > 60).sum())
+def coloured_pixels(page: Page, path: Path) -> int:
+    """Return how many pixels of the scene have a colour, whoever draws it."""
+    page.picture(path)
+    values = np.asarray(Image.open(path).convert("RGB"), int)
+    x, y, width, height = map(round, scene(page))
+    return int((np.ptp(values[y : y + height, x : x + width], axis=-1) > 60).sum())
 
+
+def test_with_a_gpu_niivue_draws(address, tmp_path):
     with Page(tmp_path / "profile", 700, 500) as page:
         page.call("Page.addScriptToEvaluateOnNewDocument", source=UNNAMED)
         page.open(address)
         page.until("document.body?.dataset.answered")
         assert page.value("slices.hidden")
         after(page, lambda: slide(page, "radius", 9))
-        many = coloured_pixels()
+        many = coloured_pixels(page, tmp_path / "many.png")
         after(page, lambda: slide(page, "nseeds", 2))
-        assert many > coloured_pixels() > 300
+        assert many > coloured_pixels(page, tmp_path / "few.png") > 300
         assert page.problems == []
+
+
+# the first answer comes twice, so that two pictures are wanted at once
+TWICE = (
+    "const send = WebSocket.prototype.send; WebSocket.prototype.send = function (text) {"
+    "WebSocket.prototype.send = send; const receive = this.onmessage;"
+    "this.onmessage = (message) => { this.onmessage = receive; receive(message); receive(message); };"
+    "send.call(this, text); };"
+)
+
+
+def test_two_answers_at_once_make_one_mesh_of_streamlines(address, tmp_path):
+    with Page(tmp_path / "profile", 700, 500) as page:
+        page.call("Page.addScriptToEvaluateOnNewDocument", source=UNNAMED + TWICE)
+        page.open(address)
+        page.until("globalThis.liveTimes?.length === 2 && document.body.dataset.idle === 'true'")
+        many = coloured_pixels(page, tmp_path / "many.png")
+        after(page, lambda: slide(page, "min_length", 100))
+        assert text(page, "counts").startswith("0 streamlines")
+        assert coloured_pixels(page, tmp_path / "none.png") < many / 3
+        assert page.value("slices.hidden") and page.problems == []
+
+
+# the answer to a request is followed at once by an error of the next one, whose own answer never comes
+OVERTAKEN = (
+    "(() => { const send = WebSocket.prototype.send; WebSocket.prototype.send = function (text) {"
+    "const receive = this.onmessage, sent = [text]; WebSocket.prototype.send = function (more) { sent.push(more); };"
+    "this.onmessage = (message) => { receive(message); this.onmessage = receive; WebSocket.prototype.send = send;"
+    "window.wrong = JSON.parse(sent.at(-1)).id; window.sentCount = sent.length;"
+    "receive({ data: JSON.stringify({ id: wrong, error: 'out of the image' }) }); };"
+    "send.call(this, text); }; })()"
+)
+
+
+def test_an_error_stays_when_an_earlier_picture_follows(page):
+    count = page.value("liveTimes.length")
+    page.value(OVERTAKEN)
+    page.value("['9', '10'].forEach((value) => { const { radius } = controls.elements; radius.value = value;"
+               "radius.dispatchEvent(new Event('input', {bubbles: true})); })")
+    page.until(f"liveTimes.length > {count}")
+    assert page.value("[sentCount, problem.hidden, problem.textContent]") == [2, False, "out of the image"]
+    assert page.value("Number(document.body.dataset.answered) === wrong && document.body.dataset.idle === 'true'")
+    after(page, lambda: slide(page, "radius", 3))
+    assert page.value("problem.hidden && Number(document.body.dataset.answered) === wrong + 1")
 
 
 def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):

@@ -60,6 +60,19 @@ def test_names(parcels, files):
     assert Parcels(files / "parcels.nii.gz").names == ("7", "12", "30", "31")
 
 
+def test_names_are_no_markup_of_the_page(head, options, files, tmp_path):
+    pytest.importorskip("ipyniivue", reason="needs ipyniivue")
+    from tistreamlines.live.page import page_of
+
+    odd = "</script><b>x"
+    (tmp_path / "names.tsv").write_text(f"index\tname\n7\t{odd}\n")
+    parcels = Parcels(files / "parcels.nii.gz", tmp_path / "names.tsv")
+    page = page_of(ts.Live(*head.series, **options), regions=parcels.names).decode()
+    facts = page.split('<script type="application/json" id="facts">')[1].split("</script>")[0]
+    assert tuple(json.loads(facts)["regions"]) == parcels.names and odd in parcels.names
+    assert "<b>x" not in page
+
+
 def test_probabilities_have_no_regions(files, tmp_path):
     nib.save(nib.Nifti1Image(np.full((4, 4, 4, 2), 0.5, np.float32), np.eye(4)), tmp_path / "soft.nii.gz")
     with pytest.raises(InputError, match="has probabilities"):

@@ -2,27 +2,38 @@
 const USES = { seed: ["seed", "Seeds in "], include: ["in", "Include "], exclude: ["out", "Exclude "] };
 const regionList = (names, search, list, isUsed, toggle) => {
   const MOST = 200; // rows at a time
-  const row = (name) => {
+  const rows = new Map(); // a row is made once, since a button that is made anew loses its click and the focus
+  let shown = null; // names
+  const make = (name) => {
     const item = document.createElement("li"), text = document.createElement("span");
     text.textContent = name;
-    item.append(text, ...Object.entries(USES).map(([kind, [word, meaning]]) => {
+    const buttons = Object.entries(USES).map(([kind, [word, meaning]]) => {
       const button = Object.assign(document.createElement("button"), { type: "button", textContent: word, title: meaning + name });
       button.setAttribute("aria-label", meaning + name);
-      button.setAttribute("aria-pressed", isUsed(kind, name));
       button.onclick = () => toggle(kind, name);
-      return button;
-    }));
-    return item;
+      return [kind, button];
+    });
+    item.append(text, ...buttons.map(([, button]) => button));
+    return { item, buttons };
+  };
+  const row = (name) => {
+    if (!rows.has(name)) rows.set(name, make(name));
+    return rows.get(name);
+  };
+  const mark = () => {
+    for (const name of shown) for (const [kind, button] of row(name).buttons) button.setAttribute("aria-pressed", isUsed(kind, name));
   };
   const show = () => {
     const words = search.value.toLowerCase().split(/\s+/);
     const found = names.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
-    list.replaceChildren(...found.slice(0, MOST).map(row));
+    shown = found.slice(0, MOST);
+    list.replaceChildren(...shown.map((name) => row(name).item));
+    mark();
     const more = found.length - MOST;
     if (more > 0 || !found.length) {
       list.append(Object.assign(document.createElement("li"), { textContent: more > 0 ? "and " + more + " more" : "no such region" }));
     }
   };
   search.addEventListener("input", show);
-  return show;
+  return () => (shown === null ? show() : mark());
 };
