@@ -48,6 +48,8 @@ def test_the_widget_follows_the_crosshair_and_python(live, head):
         *head.series, mask=head.mask, dg="prob", arch="cpu", min_length=0, nseeds=100, seed_sphere="4,-6,2,3",
     )
     assert points_of(widget) == points(expected) != first
+    _, data = widget.meshes[0].data.split(b"END\n")
+    assert np.isnan(np.frombuffer(data.lstrip(b"\n"), "<f4", 3)).all(), "NiiVue loses the first streamline"
     result = live.track(seed_sphere="-14,0,8,7", nseeds=50, max_angle=30)
     assert points_of(widget) == points(result)
 

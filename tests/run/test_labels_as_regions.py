@@ -140,8 +140,8 @@ def test_a_finished_run_is_old_when_the_labels_change(head, files, options, tmp_
     series = dict(zip(("dwi", "bvals", "bvecs"), map(str, head.series), strict=True))
 
     def difference():
-        given = Parameters.given(chosen)
-        return difference_from(finished_run(Outputs(output)), series, given, tmp_path / "a.json")
+        parameters = Parameters.given(chosen)
+        return difference_from(finished_run(Outputs(output)), series, parameters, tmp_path / "a.json")
 
     assert difference() == ""
     image = nib.load(files / "labels.nii.gz")

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 from ..aliases import Array
 from ..errors import InputError
 from ..run.result import TrackResult
-from ..space.batch import Space
-from ..viewer.niivue import NEEDED
-from ..viewer.scene import nifti_of
+from ..space.batch import Batch, Space
+from ..viewer.niivue import NEEDED, SLAB_MM
+from ..viewer.scene import nifti_of, tck_of
 
 if TYPE_CHECKING:
     from ipyniivue import NiiVue
-
-SLAB_MM = 4.0  # streamlines so near to a slice are drawn on it
 
 
 def widget_of(picture: tuple[str, Space, Array], move: Callable[[list[float]], object]) -> NiiVue:
@@ -28,26 +26,26 @@ def widget_of(picture: tuple[str, Space, Array], move: Callable[[list[float]], o
         raise InputError(NEEDED) from error
     name, space, values = picture
     file = name if name.endswith((".nii", ".nii.gz")) else f"{name}.nii.gz"
-    shown = ipyniivue.NiiVue(height=480, is_slice_mm=True, mesh_thickness_on_2d=SLAB_MM)
-    shown.load_volumes([{"name": file, "data": nifti_of(values, space), "colorbar_visible": False}])
+    widget = ipyniivue.NiiVue(height=480, is_slice_mm=True, mesh_thickness_on_2d=SLAB_MM)
+    widget.load_volumes([{"name": file, "data": nifti_of(values, space), "colorbar_visible": False}])
 
-    def moved(place: dict[str, Any]) -> None:
+    def tell(place: dict[str, Any]) -> None:
         move([float(x) for x in place["mm"][:3]])
 
-    shown.on_location_change(moved)
-    return shown
+    widget.on_location_change(tell)
+    return widget
 
 
-def show(shown: NiiVue, result: TrackResult) -> None:
+def show(widget: NiiVue, result: TrackResult) -> None:
     """Have a widget show the streamlines of a result, in the place of those before."""
     import ipyniivue
 
     if not len(result):
-        shown.load_meshes([])
+        widget.load_meshes([])
         return
-    mesh = ipyniivue.Mesh(name="streamlines.tck", data=content_of(result, "tck"))
+    mesh = ipyniivue.Mesh(name="streamlines.tck", data=tck_of(Batch.concatenate(result.batches), result.space))
     mesh.fiber_color = "Local"
-    shown.load_meshes([mesh])
+    widget.load_meshes([mesh])
 
 
 def content_of(result: TrackResult, kind: str) -> bytes:

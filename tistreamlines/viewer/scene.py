@@ -156,7 +156,7 @@ def scene_of(
     counts = density.counts()
     passed = counts[counts > 0]
     return Scene(
-        title, _tck(drawn, space), nifti_of(counts, space), None if opened is None else nifti_of(opened[2], space),
+        title, tck_of(drawn, space), nifti_of(counts, space), None if opened is None else nifti_of(opened[2], space),
         "" if opened is None else opened[0], len(drawn), sample.total, sample.every,
         float(np.percentile(passed, BRIGHTEST)) if len(passed) else 1.0, shown,
     )
@@ -196,7 +196,7 @@ def opened_image(image: ImageLike) -> tuple[str, Space, Array]:
     return path.name, space, np.nan_to_num(values.astype(np.float32), nan=0, posinf=0, neginf=0)
 
 
-def _tck(batch: Batch, space: Space) -> bytes:
+def tck_of(batch: Batch, space: Space) -> bytes:
     """Return points as a TCK file, before them a streamline without points: NiiVue loses the first streamline."""
     whole = batch_of(batch.points, np.insert(batch.lengths, 0, 0))
     with TemporaryDirectory(prefix="tistreamlines-") as folder, ExitStack() as files:
