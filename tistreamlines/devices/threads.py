@@ -60,16 +60,15 @@ def thread_pool(name: str, count: int) -> ThreadPoolExecutor:
     return _pool(os.getpid(), name, count)
 
 
-@cache
-def _begun_pool(process: int, name: str, count: int) -> ThreadPoolExecutor:
-    pool = _pool(process, name, count)
-    wait([pool.submit(time.sleep, 0.01) for _ in range(count)])
-    return pool
-
-
 def begin_threads(name: str, count: int) -> None:
     """Start the threads of a pool, unless that was done: some systems take long for it."""
-    _begun_pool(os.getpid(), name, count)
+    _begin_threads(os.getpid(), name, count)
+
+
+@cache
+def _begin_threads(process: int, name: str, count: int) -> None:
+    pool = _pool(process, name, count)
+    wait([pool.submit(time.sleep, 0.01) for _ in range(count)])
 
 
 def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Future[Result]:

@@ -15,7 +15,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from http import HTTPStatus
+from pathlib import Path
 from secrets import token_urlsafe
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,6 @@ from ..errors import ParameterError, TrackingError
 from ..io.writer import SINKS
 from ..run.result import TrackResult
 from ..space.batch import Batch
-from .notebook import content_of
 from .parcels import Parcels
 from .tracker import Live
 
@@ -266,7 +267,9 @@ def file_of(result: TrackResult, kind: object, number: object) -> bytes:
     """Return the answer that has the tractogram which the command writes."""
     if not isinstance(kind, str) or f".{kind}" not in SINKS:
         raise ParameterError(f"save of a request is {', '.join(suffix[1:] for suffix in SINKS)}")
-    return _framed({"id": number, "file": f"streamlines.{kind}"}) + content_of(result, kind)
+    with TemporaryDirectory(prefix="tistreamlines-") as folder:
+        result.save(path := Path(folder) / f"streamlines.{kind}")
+        return _framed({"id": number, "file": path.name}) + path.read_bytes()
 
 
 def _framed(head: Mapping[str, object]) -> bytes:

@@ -115,7 +115,6 @@ def start(
         without_points = without_points and plan.seeds.round_from(0) is None
         collectors, points = products.collectors(plan.space, settings, without_points=without_points)
         log.await_device()  # of which the engine measures the free memory and the pace
-
         engine = once(
             memory if session.here else None, "engine", (causes, settings, devices, points, parameters.compiler), log,
             lambda: session.open(plan.prepared, plan.space, settings, filters, collectors, points=points),

@@ -126,6 +126,15 @@ def filled(template: Path, parts: Mapping[str, str]) -> bytes:
     return text.encode(errors="backslashreplace")  # bytes of a file name that are not UTF-8 are lone surrogates
 
 
+def empty_widget() -> NiiVue:
+    """Return an ipyniivue widget without image and streamlines; raise InputError if ipyniivue is not installed."""
+    try:
+        import ipyniivue
+    except ImportError as error:
+        raise InputError(NEEDED) from error
+    return ipyniivue.NiiVue(height=480, is_slice_mm=True, mesh_thickness_on_2d=SLAB_MM)
+
+
 def widget(make: Callable[[], Scene]) -> NiiVue:
     """Return a scene as an ipyniivue widget, for notebooks; it is only made if ipyniivue is installed.
 
@@ -134,11 +143,10 @@ def widget(make: Callable[[], Scene]) -> NiiVue:
     InputError
         If ipyniivue is not installed.
     """
-    try:
-        import ipyniivue
-    except ImportError as error:
-        raise InputError(NEEDED) from error
-    scene, shown = make(), ipyniivue.NiiVue(height=480, is_slice_mm=True, mesh_thickness_on_2d=SLAB_MM)
+    shown = empty_widget()
+    import ipyniivue
+
+    scene = make()
     image = [] if scene.image is None else [{"name": "image.nii.gz", "data": scene.image, "colorbar_visible": False}]
     density = {"name": "density.nii.gz", "data": scene.density, "colormap": "hot", "opacity": 0.0, "cal_min": 0.0}
     shown.load_volumes([*image, density | {"cal_max": scene.brightest}])

@@ -243,7 +243,7 @@ def test_weights_take_the_visits_that_the_seeds_have(limit, tmp_path, monkeypatc
 
 
 def test_runs_of_one_process_share_fixels(monkeypatch):
-    """Of which a run that is made before and read after another one still finds visits."""
+    """A run that is made before another one, and read after it, still finds visits."""
     image = field()
     mask = nib.Nifti1Image(np.ones(image.shape[:3], np.uint8), image.affine)
     options = {"sh": image, "sh_basis": "tournier07", "dg": "ifod1", "stopping": "binary", "stop_mask": mask,

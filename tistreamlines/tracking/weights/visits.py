@@ -30,7 +30,7 @@ from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_of
-from ..products.points.thinning import downsample_batch
+from ..products.points.thinning import thin_batch
 from .visit_memory import WORD, DeviceWords, VisitList
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
@@ -287,7 +287,7 @@ class Visitor:
 
     def _divide(self, batches: Sequence[Batch]) -> list[tuple[Batch | _Lines, int, int]]:
         """Return the streamlines of batches, and which of them each launch takes, from one number up to another."""
-        batches = [batch if batch.whole is not None else downsample_batch(batch, self._every) for batch in batches]
+        batches = [batch if batch.whole is not None else thin_batch(batch, self._every) for batch in batches]
         batch = batches[0] if len(batches) == 1 else self._join(batches)
         launches = max(round(len(batch.points) / self.together), 1)
         share = max(math.ceil(len(batch.points) / launches), 1)

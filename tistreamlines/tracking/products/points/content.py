@@ -19,7 +19,7 @@ from ....option import OUTPUT, ImageLike, OneOrMore, flag, option, values_of
 from ....space.batch import Batch, Groups, Space
 from ..samples.sampler import STATISTICS, Sampler, names_of
 from .compression import compress_batch
-from .thinning import downsample_batch
+from .thinning import thin_batch
 
 SEGMENT_MM = 10.0  # the longest segment that --compress makes, DIPY's default
 SPARSE = ("endpoints_only", "compress", "downsample")  # options that leave points out
@@ -123,8 +123,9 @@ class Content:
         elif chosen.compress is not None:
             content = compress_batch(content, chosen.compress, SEGMENT_MM)
         elif content.whole is None:
-            content = downsample_batch(content, _every(chosen))
-        content = replace(content, whole=None)  # it is no part of a tractogram
+            content = thin_batch(content, _every(chosen))
+        if content.whole is not None:  # which is no part of a tractogram
+            content = replace(content, whole=None)
         if self._sampler.maps:
             content = replace(content, data_per_streamline=self._sampler.per_streamline(batch))
             if chosen.sample_points:

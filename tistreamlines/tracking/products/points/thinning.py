@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from ....aliases import Array
-from ....kernels.products.lengths import measure_points
 from ....kernels.products.thinning import find_seed, thin
 from ....space.batch import Batch, WholeLengths
-from ..batch_work import points_of, program_of
+from ..batch_work import lengths_of, points_of, program_of
 
 
 def process_memory(points: int, _: int) -> Array:
@@ -20,6 +19,12 @@ def process_memory(points: int, _: int) -> Array:
 
 
 def downsample_batch(batch: Batch, every: int, memory: Callable[[int, int], Array] = process_memory) -> Batch:
+    """Return the streamlines of :func:`thin_batch`, of which is known how long the whole ones are."""
+    thinned = thin_batch(batch, every, memory)
+    return thinned if thinned is batch else replace(thinned, whole=WholeLengths(batch.lengths, lengths_of(batch)))
+
+
+def thin_batch(batch: Batch, every: int, memory: Callable[[int, int], Array] = process_memory) -> Batch:
     """Return streamlines of every n-th point, counted from the seed, and of both ends, as MRtrix3's Downsampler does.
 
     Parameters
@@ -34,19 +39,17 @@ def downsample_batch(batch: Batch, every: int, memory: Callable[[int, int], Arra
     Returns
     -------
     Batch
-        The streamlines, without values at each of their points. It knows how long the whole ones are.
+        The streamlines, without values at each of their points.
     """
     if every == 1 or not len(batch):
         return batch
-    program, count = program_of(find_seed, thin, measure_points), len(batch)
-    seed, units = np.zeros(count, np.int32), np.zeros(count, np.int32)
+    program, count = program_of(find_seed, thin), len(batch)
+    seed = np.zeros(count, np.int32)
     values = points_of(batch) | {"seed": seed}
     program.run("find_seed", count, values | {"seeds": np.ascontiguousarray(batch.seeds).ravel()})
-    program.run("measure_points", count, values | {"lengths": units})
     halves = np.stack([seed, batch.lengths - 1 - seed])
     kept = 1 + (halves // every + (halves % every > 0)).sum(axis=0)
     offsets = np.concatenate([[0], np.cumsum(kept)])
     out = memory(int(offsets[-1]), count)
     program.run("thin", count, values | {"every": every, "places": offsets.astype(np.int32), "out": out})
-    whole = WholeLengths(batch.lengths, units)
-    return replace(batch, points=out.reshape(-1, 3), offsets=offsets, data_per_point={}, whole=whole)
+    return replace(batch, points=out.reshape(-1, 3), offsets=offsets, data_per_point={})
