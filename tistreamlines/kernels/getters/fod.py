@@ -187,8 +187,27 @@ def amplitude_by_cells(volume: Volume, centre: vec3, p: vec3, d: vec3) -> real:
 
 @func
 def amplitude_along(volume: Volume, p: vec3, d: vec3) -> real:
-    """The FOD at a point in a direction."""
-    return team_value(amplitude(volume, p, everywhere(p), everywhere(d)), 0)
+    """The FOD at a point in a direction, or OUTSIDE."""
+    if GATHERS:
+        value = amplitude_by_corners(volume, everywhere(p), everywhere(d))
+    else:
+        value = team_value(amplitude_by_cells(volume, p, everywhere(p), everywhere(d)), 0)
+    return value
+
+
+@func
+def amplitude_by_corners(volume: Volume, p: vec3, d: vec3) -> real:
+    """The same of a point that all lanes have in common; each lane reads the row of one of the eight voxels around it."""
+    i = (lane() >> 2) & 1
+    j = (lane() >> 1) & 1
+    k = lane() & 1
+    start = corner_row(volume, p, i, j, k)
+    share = corner_weight(p, i, j, k) * harmonic(volume.rows, start, d[0], d[1], d[2])
+    share = where(start > 0, share, 0.0)
+    total = 0.0
+    for corner in unrolled(8):
+        total = total + team_value(share, corner)
+    return where(team_any(has_fod(volume, p) == 1) == 1, total, OUTSIDE)
 
 
 @func

@@ -113,15 +113,16 @@ def excess(stopping: Act5, p: vec3, d: vec3, mm: real) -> real:
 @stage
 def note_tissue(walk: Walk, memory: ActMemory, volume: Volume, stopping: Act5, scratch: Scratch, rules: Rules):
     """Refuse a seed, or say where a step has led to."""
+    shares = tissues_at(stopping, walk.ahead)  # in one place: kernels are slower the longer they are
     if walk.moves == 0:
         if walk.taken == 0:
-            begins = may_begin(tissues_at(stopping, walk.ahead))
+            begins = may_begin(shares)
             memory.began = where(begins == IN_DEEP_GREY, 1, 0)
             memory.beyond = where(begins == BEYOND, 1, 0)
             if begins == REFUSED:
                 walk.status = INVALID_END
     elif walk.reason == GROWING:
-        kind = kind_of(tissues_at(stopping, walk.ahead))
+        kind = kind_of(shares)
         memory.pathology = where(kind == PATHOLOGY, 1, 0)
         if kind == NOWHERE:
             walk.reason = OUTSIDE_IMAGE

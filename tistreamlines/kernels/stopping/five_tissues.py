@@ -6,7 +6,7 @@ As MRtrix3's tckgen tells them.
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
-from ..lanes import MapVolume, corner_voxel, corner_weight, map_around, point_in_map
+from ..lanes import Cube, MapVolume, corner_voxel, corner_weight, everywhere, find_cube, interpolated_map, point_in_map
 
 TISSUES = 5
 VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
@@ -39,11 +39,33 @@ class Five(Record):
     all: real
 
 
+# Four groups of eight lanes each read the values of one voxel, so that two turns interpolate between eight. The last group
+# adds them up, in the order of the voxels.
+SUMS = 24  # the lane that has the share of the first tissue
+
+
+@func
+def shares_of(tissues: Act5, q: vec3, number: i32, turn: i32) -> real:
+    """Each lane's part of the interpolation between eight voxels, from the voxel of its group in a turn."""
+    corner = 4 * turn + (lane() >> 3)
+    i = (corner >> 2) & 1
+    j = (corner >> 1) & 1
+    k = corner & 1
+    place = corner_voxel(tissues.sides, q, i, j, k) * VALUES + number
+    return corner_weight(q, i, j, k) * take(tissues.maps, place)
+
+
+@func
+def added_to(total: real, shares: real) -> real:
+    """What the last group has of ``total``, with the shares of all four groups."""
+    return ((total + raised(shares, 24)) + raised(shares, 16)) + raised(shares, 8) + shares
+
+
 @func
 def tissues_at(tissues: Act5, p: vec3) -> real:
-    """Share of the tissue with each lane's number at a point of the tracked image; all 0 outside the tissues' image."""
+    """Shares of the tissues at a point of the tracked image, in the lanes from SUMS on; all 0 outside the tissues' image."""
     q = point_in_map(tissues, p)
-    number = minimum(lane(), VALUES - 1)
+    number = minimum(lane() & 7, VALUES - 1)
     value = lanes(0.0)
     if inside(tissues.sides, q) == 1:
         x = i32(floor(q[0] + 0.5))
@@ -52,14 +74,16 @@ def tissues_at(tissues: Act5, p: vec3) -> real:
         nearest = take(tissues.maps, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES + number)
         # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
         if team_any(nearest != 0.0) == 1:
-            value = map_around(tissues, q, number)
+            around = everywhere(q)
+            value = added_to(value, shares_of(tissues, around, number, 0))
+            value = added_to(value, shares_of(tissues, around, number, 1))
     return minimum(maximum(value, 0.0), 1.0)
 
 
 @func
 def tissue(shares: real, number: i32) -> real:
     """The share of one tissue."""
-    return team_value(shares, number)
+    return team_value(shares, SUMS + number)
 
 
 @stage
@@ -119,16 +143,10 @@ def fluid_at(tissues: Act5, p: vec3) -> real:
     z = i32(floored(q[2] + 0.5))
     there = (x >= 0) & (y >= 0) & (z >= 0) & (x < tissues.sides[0]) & (y < tissues.sides[1]) & (z < tissues.sides[2])
     most = take(tissues.maps, where(there, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES, 0) + TISSUES)
-    total = lanes(0.0)
-    fluid = lanes(0.0)
-    for corner in rolled(8):
-        i = (corner >> 2) & 1
-        j = (corner >> 1) & 1
-        k = corner & 1
-        place = corner_voxel(tissues.sides, q, i, j, k) * VALUES
-        weight = corner_weight(q, i, j, k)
-        total = total + weight * take(tissues.maps, place + TISSUES)
-        fluid = fluid + weight * take(tissues.maps, place + FLUIDS)
+    cube = Cube()
+    find_cube(cube, tissues.sides, q)
+    total = interpolated_map(cube, tissues.maps, tissues.sides[2], VALUES, TISSUES)
+    fluid = interpolated_map(cube, tissues.maps, tissues.sides[2], VALUES, FLUIDS)
     return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
 
 
