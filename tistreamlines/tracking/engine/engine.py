@@ -267,7 +267,7 @@ class Engine:
         points = np.ascontiguousarray(seeds, np.float32)
         if directions is None:
             return points, first, None
-        return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads)
+        return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads, first)
 
     def _filter(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
         """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""

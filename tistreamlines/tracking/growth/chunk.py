@@ -236,22 +236,31 @@ class SeedQueue:
         more: bool = True,
     ) -> None:
         self._blocks, self._coded, self._more = blocks, coded, more
-        self._here: deque[SeedBlock] = deque()
+        self._here: deque[SeedBlock] = deque()  # with codes
+        self._block: SeedBlock | None = None  # with directions, or without
 
     def next(self, count: int) -> SeedBlock | None:
         """Return the next seeds, at most so many of them; None if there are none."""
         if not self.ahead:
             return None
-        ahead, behind = split(self._here.popleft(), count)
-        self.put_back(behind)
-        return ahead
+        if self._here:
+            ahead, behind = split(self._here.popleft(), count)
+            self.put_back(behind)
+            return ahead
+        assert self._block is not None
+        ahead, self._block = split(self._block, count)
+        return self._coded(*ahead)  # only these, since a device may wait for them
 
     @property
     def ahead(self) -> int:
         """How many seeds are left of the first block; 0 if no block is left."""
-        while not self._here and (block := next(self._blocks, None)) is not None:
-            self.put_back(self._coded(*block))
-        return len(self._here[0][0]) if self._here else 0
+        if self._here:
+            return len(self._here[0][0])
+        while self._block is None or not len(self._block[0]):
+            if (block := next(self._blocks, None)) is None:
+                return 0
+            self._block = block
+        return len(self._block[0])
 
     @property
     def left(self) -> int:

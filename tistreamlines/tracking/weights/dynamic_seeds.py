@@ -1,9 +1,9 @@
 """Dynamic seeding: seeds in fixels whose streamlines so far are less dense than fibres (Smith et al. 2015).
 
-Seeds come in rounds. The densities of streamlines and of fibres are earlier in each fixel, which gets another
-probability for the next round but one, as in MRtrix3's ``tckgen -seed_dynamic``; this compares them all the time.
-With rounds, seeds do not depend on the device, nor on how many streamlines grow at a time. While the streamlines of one
-round grow, those of the round before are earlier and the seeds of the next round are drawn.
+Seeds come in rounds. The densities of streamlines and of fibres are compared in each fixel, which gets another
+probability for a later round; MRtrix3's ``tckgen -seed_dynamic`` compares them all the time. With rounds, seeds do not
+depend on the device, nor on how many streamlines grow at a time. A round follows from the streamlines of all rounds but
+the last ones: while it is drawn, these grow, or the lengths of their streamlines in fixels are found.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from .visits import Visitor
 
 AT_ONCE = 1 << 15  # seeds that a thread draws
 PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
-SHARE = 20  # a round has at least one seed for so many before it,
-SHARE_OF_ALL = 50  # and by default for so many wanted streamlines
+SHARE = 40  # a round has at least one seed for so many before it,
+SHARE_OF_ALL = 100  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
+BEGUN = 4  # rounds at a time: one grows, the lengths of two are found, one is drawn, so that no device waits
 MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact
 SMALL = 0.1  # fibre density below which a fixel keeps its probability
 
@@ -163,7 +164,7 @@ class DynamicSeeds(DrawnSeeds):
     def __post_init__(self) -> None:
         self.doubts: list[str] = []
         self._followed: Fods | None = None
-        self._rounds: list[_Round] = []  # two, whose streamlines come, or will
+        self._rounds: list[_Round] = []  # those whose streamlines come, or will
         self._batches: list[Batch] = []  # batches of a round that do not make a launch yet
         self._passed = 0  # streamlines before these
         self._tracked = 0  # seeds that an earlier process has tracked, which are not drawn again
@@ -220,9 +221,10 @@ class DynamicSeeds(DrawnSeeds):
 
     def advance(self, first: int, seeds: int) -> bool:
         """Begin rounds as streamlines come; return whether the one from number ``first`` on has begun."""
-        if not self._rounds:  # nothing is known for the first two
+        if not self._rounds:  # nothing is known for the first ones
             _ = self._visitor  # which threads share
-            self._rounds = [self._begin(0), self._begin(self.round_from(0))]
+            for _ in range(BEGUN):
+                self._rounds.append(self._begin(self._next_first()))
         self._go_on(seeds)
         return any(seed_round.first == first for seed_round in self._rounds)
 
@@ -240,20 +242,29 @@ class DynamicSeeds(DrawnSeeds):
 
     def heed(self, batch: Batch, seeds: int) -> None:
         """Take streamlines into account, whose lengths other threads find; those of the first ``seeds`` have come."""
-        before, last = self._rounds
         if len(batch):
-            is_last = batch.seed_number[0] >= last.first
-            if is_last and self._batches and self._batches[-1].seed_number[0] < last.first:
+            seed_round = self._round_of(batch)
+            if self._batches and (before := self._round_of(self._batches[-1])) is not seed_round:
                 self._hand_over(before)
-            self._gather(batch, last if is_last else before)
+            self._gather(batch, seed_round)
         self._go_on(seeds)
 
+    def _round_of(self, batch: Batch) -> _Round:
+        """Return the round of a batch's seeds."""
+        return [seed_round for seed_round in self._rounds if batch.seed_number[0] >= seed_round.first][-1]
+
+    def _next_first(self) -> int:
+        """Return the number of the first seed after the rounds that have begun."""
+        if not self._rounds:
+            return 0
+        first = self._rounds[-1].first
+        return first + self.round_from(first)
+
     def _go_on(self, seeds: int) -> None:
-        """Begin rounds while all streamlines of the round before the last one are among those of so many seeds."""
+        """Begin rounds while all streamlines of the first of those here are among those of so many seeds."""
         while seeds >= self._rounds[1].first:
-            before, last = self._rounds
-            self._hand_over(before)
-            self._rounds = [last, self._begin(last.first + self.round_from(last.first), before)]
+            self._hand_over(self._rounds[0])
+            self._rounds = [*self._rounds[1:], self._begin(self._next_first(), self._rounds[0])]
 
     def _gather(self, batch: Batch, seed_round: _Round) -> None:
         """Add a batch of a round to those whose lengths are found together."""
@@ -294,8 +305,8 @@ class DynamicSeeds(DrawnSeeds):
 
     def finish(self) -> None:
         """Wait until the visits of all streamlines are found; no more seeds are drawn."""
-        if self._rounds:
-            self._hand_over(self._rounds[-1])
+        if self._batches:
+            self._hand_over(self._round_of(self._batches[-1]))
         for work in self._work:
             work.result()
         drawing = [seed_round.seeds for seed_round in self._rounds if not seed_round.seeds.cancel()]

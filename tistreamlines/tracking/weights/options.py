@@ -124,9 +124,9 @@ class DynamicOptions:
         unit="NAME", absent="that of --sh-basis, or tournier07 for a .mif", **SEEDED,
     )
     seed_round: int | None = option(
-        None, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres, at least a twentieth "
+        None, SEEDS, "Seeds of --seed-dynamic between two comparisons of streamlines with fibres, at least a fortieth "
         "of all seeds before.", unit="seeds", low=1, high=2**24,
-        absent="a fiftieth of --select, or else of the seeds; at least 50", **SEEDED,
+        absent="a hundredth of --select, or else of the seeds; at least 50", **SEEDED,
     )
 
 
