@@ -166,7 +166,8 @@ ROWS = """\
 def test_four_numbers_of_a_row_are_read_at_once():
     """Where the first of them was read; the one that has no neighbours stays as it is."""
     assert lines("\n".join(compiling.with_wide_loads(ROWS.splitlines())))[5:] == [
-        "ld.global.v4.f32 {%f3, %f6, %f1, %f5}, [%rd3+16];", "mul.rn.ftz.f32 %f2, %f1, %f0;", "ld.global.f32 %f4, [%rd3+32];",
+        "ld.global.v4.f32 {%f3, %f6, %f1, %f5}, [%rd3+16];", "mul.rn.ftz.f32 %f2, %f1, %f0;",
+        "ld.global.f32 %f4, [%rd3+32];",
     ]
 
 

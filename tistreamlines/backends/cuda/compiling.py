@@ -195,7 +195,7 @@ def _without_guard(line: str, held: Mapping[str, str]) -> str:
 
 def with_wide_loads(lines: Sequence[str]) -> list[str]:
     """Return instructions that read four numbers at once where they read all four of 16 bytes of a row."""
-    held, out, stretch = held_by(lines, _alignment, {}), list(lines), 0
+    held, out, joined, stretch = held_by(lines, _alignment, {}), list(lines), set[int](), 0
     settings = Counter(target_of(matched) for line in lines if (matched := INSTRUCTION.match(line)))
     loads: dict[tuple[int, str, int], dict[int, tuple[int, str]]] = {}
     for number, line in enumerate(lines):
@@ -209,9 +209,8 @@ def with_wide_loads(lines: Sequence[str]) -> list[str]:
             targets = ", ".join(target for _, (_, target) in sorted(numbers.items()))
             first, *others = sorted(number for number, _ in numbers.values())
             out[first] = f"\tld.global.v4.f32 \t{{{targets}}}, [{base}+{4 * WORD * four}];"
-            for number in others:
-                out[number] = ""
-    return [line for line in out if line]
+            joined.update(others)
+    return [line for number, line in enumerate(out) if number not in joined]
 
 
 def _alignment(matched: re.Match[str], held: Mapping[str, str]) -> str | None:
