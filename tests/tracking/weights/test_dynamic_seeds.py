@@ -23,7 +23,7 @@ from tistreamlines.run import resume
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights import fixels, product
-from tistreamlines.tracking.weights.dynamic_seeds import PROBABILITY, SMALL, Comparison, DynamicSeeds
+from tistreamlines.tracking.weights.dynamic_seeds import BEGUN, PROBABILITY, SMALL, Comparison, DynamicSeeds
 from tistreamlines.tracking.weights.fixels import FixelRules, fixels_of
 from tistreamlines.tracking.weights.visits import Visitor
 
@@ -209,17 +209,18 @@ def test_threads_and_chunks_change_nothing(dg):
     assert same(tracked(dg, select=100, chunk_size=23), selected)
 
 
-def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_one():
+def test_a_round_waits_for_the_streamlines_of_all_rounds_but_the_last_ones():
     seeds, whole = seeds_of(field()), tracked("ifod1")
     seeds.prepare(lambda _: None)
-    assert seeds.advance(0, 0) and seeds.advance(500, 0)
-    uniform = seeds.points(0, 3000)
-    assert np.array_equal(seeds.points(500, 500), uniform[500:1000])  # nothing is known yet
+    last, after = 500 * (BEGUN - 1), 500 * BEGUN
+    assert all(seeds.advance(first, 0) for first in range(0, after, 500))
+    uniform = seeds.points(0, after + 500)
+    assert np.array_equal(seeds.points(last, 500), uniform[last:after])  # nothing is known yet
     seeds.heed(whole, 499)
-    assert not seeds.advance(1000, 499)
+    assert not seeds.advance(after, 499)
     seeds.heed(whole[:0], 500)
-    assert seeds.advance(1000, 500) and not seeds.advance(1500, 999)
-    assert not np.array_equal(seeds.points(1000, 500), uniform[1000:1500])
+    assert seeds.advance(after, 500) and not seeds.advance(after + 500, 999)
+    assert not np.array_equal(seeds.points(after, 500), uniform[after : after + 500])
 
 
 @pytest.mark.parametrize("limit", [None, 0.02])

@@ -193,7 +193,7 @@ def lay_out(device: Device, source: Source, kind: str, queued: bool = True) -> B
 
 
 def _most_teams(kind: str, load: Load) -> int:
-    if load.recovers or (kind == "subgroup" and load.carries):
+    if kind == "subgroup" and (load.recovers or load.carries):
         return TEAMS_OF_LONG
     if kind == "warp" and load.has_bits and not load.carries:
         return TEAMS_OF_REGIONS
