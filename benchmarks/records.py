@@ -38,7 +38,8 @@ APART = (  # kernels that no command of the tables runs
     "fit/msmt_kernels.py", "fit/basis_kernels.py", "fit/linear_kernels.py", "fit/lobe_kernels.py",
     "tracking/products/points/compression_kernels.py", "tracking/products/connectome/shares_kernels.py",
     "tracking/products/connectome/edges_kernels.py", "io/numbers_kernels.py", "kernels/products/rejections.py",
-    "kernels/weights/lengths.py", "kernels/weights/trimming.py",
+    "kernels/weights/lengths.py", "kernels/weights/trimming.py", "kernels/getters/fod.py", "kernels/getters/ifod2.py",
+    "kernels/stopping/act5.py", "kernels/stopping/five_tissues.py", "kernels/recovery/backtracking.py",
     "surfaces/enclosed_kernels.py", "surfaces/smoothing_kernels.py",
     "tracking/weights/sift_kernels.py",
 )

@@ -171,68 +171,40 @@ def corner_row(volume: Volume, p: vec3, i: i32, j: i32, k: i32) -> i32:
     return first_number(take(volume.index, corner_voxel(volume.shape, p, i, j, k)))
 
 
-class Cube(Record):
-    """Local variables: where the eight voxels around each lane's point lie along the axes, and their weights.
-
-    ``left`` and ``right``, ``front`` and ``back`` number the image's lines along z, ``low`` and ``high`` the voxels of a line. A
-    voxel beyond the border is replaced by the nearest one.
-    """
-
-    left: i32
-    right: i32
-    front: i32
-    back: i32
-    low: i32
-    high: i32
-    w00: real
-    w01: real
-    w10: real
-    w11: real
-    z0: real
-    z1: real
-
-
-@stage
-def find_cube(cube: Cube, shape: Ints, p: vec3):
-    """Find the eight voxels around each lane's point."""
+@func
+def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
+    """Interpolate each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d``)."""
+    place = INTERLEAVED * channel
     fx = floored(p[0])
     fy = floored(p[1])
     fz = floored(p[2])
     x1 = p[0] - fx
     y1 = p[1] - fy
-    cube.z1 = p[2] - fz
+    z1 = p[2] - fz
     x0 = 1.0 - x1
     y0 = 1.0 - y1
-    cube.z0 = 1.0 - cube.z1
+    z0 = 1.0 - z1
     lowest = i32(fx)
-    cube.left = minimum(maximum(lowest, 0), shape[0] - 1) * shape[1]
-    cube.right = minimum(maximum(lowest + 1, 0), shape[0] - 1) * shape[1]
+    left = minimum(maximum(lowest, 0), volume.shape[0] - 1) * volume.shape[1]
+    right = minimum(maximum(lowest + 1, 0), volume.shape[0] - 1) * volume.shape[1]
     lowest = i32(fy)
-    cube.front = minimum(maximum(lowest, 0), shape[1] - 1)
-    cube.back = minimum(maximum(lowest + 1, 0), shape[1] - 1)
+    front = minimum(maximum(lowest, 0), volume.shape[1] - 1)
+    back = minimum(maximum(lowest + 1, 0), volume.shape[1] - 1)
     lowest = i32(fz)
-    cube.low = minimum(maximum(lowest, 0), shape[2] - 1)
-    cube.high = minimum(maximum(lowest + 1, 0), shape[2] - 1)
-    cube.w00 = x0 * y0
-    cube.w01 = x0 * y1
-    cube.w10 = x1 * y0
-    cube.w11 = x1 * y1
-
-
-@func
-def interpolated(volume: Volume, p: vec3, channel: i32) -> real:
-    """Interpolate each lane's channel at its own point; 0 outside the image (DIPY's ``trilinear_interpolate4d``)."""
-    place = INTERLEAVED * channel
-    cube = Cube()
-    find_cube(cube, volume.shape, p)
-    a = (cube.w00 * cube.z0) * take(volume.rows, row_of(volume, cube.left + cube.front, cube.low) + place)
-    a = a + (cube.w00 * cube.z1) * take(volume.rows, row_of(volume, cube.left + cube.front, cube.high) + place)
-    a = a + (cube.w01 * cube.z0) * take(volume.rows, row_of(volume, cube.left + cube.back, cube.low) + place)
-    a = a + (cube.w01 * cube.z1) * take(volume.rows, row_of(volume, cube.left + cube.back, cube.high) + place)
-    a = a + (cube.w10 * cube.z0) * take(volume.rows, row_of(volume, cube.right + cube.front, cube.low) + place)
-    a = a + (cube.w10 * cube.z1) * take(volume.rows, row_of(volume, cube.right + cube.front, cube.high) + place)
-    a = a + (cube.w11 * cube.z0) * take(volume.rows, row_of(volume, cube.right + cube.back, cube.low) + place)
-    a = a + (cube.w11 * cube.z1) * take(volume.rows, row_of(volume, cube.right + cube.back, cube.high) + place)
+    low = minimum(maximum(lowest, 0), volume.shape[2] - 1)
+    high = minimum(maximum(lowest + 1, 0), volume.shape[2] - 1)
+    w00 = x0 * y0
+    w01 = x0 * y1
+    w10 = x1 * y0
+    w11 = x1 * y1
+    a = (w00 * z0) * take(volume.rows, row_of(volume, left + front, low) + place)
+    a = a + (w00 * z1) * take(volume.rows, row_of(volume, left + front, high) + place)
+    a = a + (w01 * z0) * take(volume.rows, row_of(volume, left + back, low) + place)
+    a = a + (w01 * z1) * take(volume.rows, row_of(volume, left + back, high) + place)
+    a = a + (w10 * z0) * take(volume.rows, row_of(volume, right + front, low) + place)
+    a = a + (w10 * z1) * take(volume.rows, row_of(volume, right + front, high) + place)
+    a = a + (w11 * z0) * take(volume.rows, row_of(volume, right + back, low) + place)
+    a = a + (w11 * z1) * take(volume.rows, row_of(volume, right + back, high) + place)
     above = (p[0] >= -0.5) & (p[1] >= -0.5) & (p[2] >= -0.5)
     below = (p[0] < real(volume.shape[0]) - 0.5) & (p[1] < real(volume.shape[1]) - 0.5)
     below = below & (p[2] < real(volume.shape[2]) - 0.5)
@@ -293,25 +265,14 @@ def point_in_map(volume: MapVolume, p: vec3) -> vec3:
 @func
 def map_around(volume: MapVolume, q: vec3, number: i32) -> real:
     """Each lane's map, or that at each lane's point, interpolated trilinearly between the eight voxels around the point."""
-    cube = Cube()
-    find_cube(cube, volume.sides, q)
-    return interpolated_map(cube, volume.maps, volume.sides[2], MAPS, number)
-
-
-@func
-def interpolated_map(cube: Cube, maps: Reals, side: i32, count: i32, number: i32) -> real:
-    """Interpolate each lane's map of ``count`` between the eight voxels around its point; a line has ``side`` voxels."""
-    low = cube.low * count + number
-    high = cube.high * count + number
-    length = side * count
-    a = (cube.w00 * cube.z0) * take(maps, (cube.left + cube.front) * length + low)
-    a = a + (cube.w00 * cube.z1) * take(maps, (cube.left + cube.front) * length + high)
-    a = a + (cube.w01 * cube.z0) * take(maps, (cube.left + cube.back) * length + low)
-    a = a + (cube.w01 * cube.z1) * take(maps, (cube.left + cube.back) * length + high)
-    a = a + (cube.w10 * cube.z0) * take(maps, (cube.right + cube.front) * length + low)
-    a = a + (cube.w10 * cube.z1) * take(maps, (cube.right + cube.front) * length + high)
-    a = a + (cube.w11 * cube.z0) * take(maps, (cube.right + cube.back) * length + low)
-    return a + (cube.w11 * cube.z1) * take(maps, (cube.right + cube.back) * length + high)
+    value = lanes(0.0)
+    for corner in rolled(8):
+        i = (corner >> 2) & 1
+        j = (corner >> 1) & 1
+        k = corner & 1
+        place = corner_voxel(volume.sides, q, i, j, k) * MAPS + number
+        value = value + corner_weight(q, i, j, k) * take(volume.maps, place)
+    return value
 
 
 @func

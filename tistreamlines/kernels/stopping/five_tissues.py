@@ -6,7 +6,7 @@ As MRtrix3's tckgen tells them.
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
-from ..lanes import Cube, MapVolume, corner_voxel, corner_weight, everywhere, find_cube, interpolated_map, point_in_map
+from ..lanes import MapVolume, corner_voxel, corner_weight, everywhere, point_in_map
 
 TISSUES = 5
 VALUES = TISSUES + 1  # of a voxel: the tissues and their sum
@@ -143,10 +143,16 @@ def fluid_at(tissues: Act5, p: vec3) -> real:
     z = i32(floored(q[2] + 0.5))
     there = (x >= 0) & (y >= 0) & (z >= 0) & (x < tissues.sides[0]) & (y < tissues.sides[1]) & (z < tissues.sides[2])
     most = take(tissues.maps, where(there, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES, 0) + TISSUES)
-    cube = Cube()
-    find_cube(cube, tissues.sides, q)
-    total = interpolated_map(cube, tissues.maps, tissues.sides[2], VALUES, TISSUES)
-    fluid = interpolated_map(cube, tissues.maps, tissues.sides[2], VALUES, FLUIDS)
+    total = lanes(0.0)
+    fluid = lanes(0.0)
+    for corner in unrolled(8):  # in turn, so that what corners have in common is computed once
+        i = (corner >> 2) & 1
+        j = (corner >> 1) & 1
+        k = corner & 1
+        place = corner_voxel(tissues.sides, q, i, j, k) * VALUES
+        weight = corner_weight(q, i, j, k)
+        total = total + weight * take(tissues.maps, place + TISSUES)
+        fluid = fluid + weight * take(tissues.maps, place + FLUIDS)
     return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
 
 

@@ -26,6 +26,7 @@ from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, visit_f
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
 from ...linker.records import INTS, REALS, Arguments, spread
+from ...linker.transfer import Transfer
 from ...space.batch import Batch, Space
 from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
@@ -276,11 +277,10 @@ class Visitor:
         """
         sums = np.zeros(self._fixels, np.int64)
         for launch in self._divide(batches):
-            with self._visits(*launch) as (memory, slots, visits):
-                lengths = memory.fill({"lengths": np.zeros(self._fixels, np.int32)})  # less than 2^31 units each
-                self._program.run(sum_lengths.__name__, len(visits.depth), slots | lengths)
+            with self._visits(*launch, sums=True) as (memory, slots, visits, lengths):
                 words = None if keep is None else self._words(memory, slots, visits)
-                sums += self._program.host(lengths["lengths"], self._fixels)
+                assert lengths is not None
+                sums += lengths.wait()
             if keep is not None and words is not None:
                 keep(visits.trim(words, launch[1]))
         return sums
@@ -305,9 +305,11 @@ class Visitor:
 
     @contextmanager
     def _visits(
-        self, batch: Batch | _Lines, first: int, last: int
-    ) -> Generator[tuple[_LaunchMemory, Arguments, _Launch], None, None]:
+        self, batch: Batch | _Lines, first: int, last: int, sums: bool = False
+    ) -> Generator[tuple[_LaunchMemory, Arguments, _Launch, Transfer[Array] | None], None, None]:
         """Find the visits of some streamlines, which are in the kernel's arguments until the context ends.
+
+        With ``sums``, the last of the four waits for the length of the streamlines in each fixel.
 
         Those of most points come first. A device thus ends with short streamlines, which its threads share evenly.
         """
@@ -326,28 +328,39 @@ class Visitor:
         try:
             arguments = self._values | memory.fill(paths)
             while True:
-                slots, visited = self._visit(depth, memory, arguments)
+                slots, visited, lengths = self._visit(depth, memory, arguments, sums)
                 most = visited.max(axis=1)
                 if (most <= depth).all():
                     break
                 depth = np.maximum(depth, most)
             del arguments  # whose memory the next thread needs on the host
-            yield memory, slots, _Launch(order, depth, visited)
+            yield memory, slots, _Launch(order, depth, visited), lengths
         finally:
             self._launches.put(memory)
 
-    def _visit(self, depth: Array, memory: _LaunchMemory, arguments: Arguments) -> tuple[Arguments, Array]:
-        """Run the kernel with so much room in each team; return its visits, and how many each lane has."""
+    def _visit(
+        self, depth: Array, memory: _LaunchMemory, arguments: Arguments, sums: bool
+    ) -> tuple[Arguments, Array, Transfer[Array] | None]:
+        """Run the kernels with so much room in each team; return the visits, how many each lane has, and the lengths.
+
+        With ``sums``, lengths are added up at once, since a device that grows streamlines comes late to a next kernel.
+        They are wrong where a lane has more visits than there is room for.
+        """
         teams = len(depth)
         places = {"slots_begin": _begin(depth).astype(np.int32), "slots_depth": depth.astype(np.int32)}
         sizes = {"slots_words": int(LANES * (depth + 1).sum()), "slots_visited": LANES * teams}
-        slots = memory.fill(places) | memory.empty(sizes)
+        slots, lengths = memory.fill(places) | memory.empty(sizes), None
         self._program.run(visit_fixels.__name__, teams, arguments | slots)
-        return slots, self._program.host(slots["slots_visited"], LANES * teams).reshape(teams, LANES)
+        visited = self._program.later(slots["slots_visited"], LANES * teams)
+        if sums:
+            target = memory.fill({"lengths": np.zeros(self._fixels, np.int32)})  # less than 2^31 units each
+            self._program.run(sum_lengths.__name__, teams, slots | target)
+            lengths = self._program.later(target["lengths"], self._fixels)
+        return slots, visited.wait().reshape(teams, LANES).copy(), lengths
 
     def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
         """Return the visits of some streamlines."""
-        with self._visits(batch, first, last) as (memory, slots, launch):
+        with self._visits(batch, first, last) as (memory, slots, launch, _):
             words = self._words(memory, slots, launch)
         return launch.trim(words, first)  # while another thread uses the device
 
