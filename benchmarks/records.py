@@ -41,7 +41,7 @@ APART = (  # kernels that no command of the tables runs
     "kernels/weights/lengths.py", "kernels/weights/trimming.py", "kernels/getters/fod.py", "kernels/getters/ifod2.py",
     "kernels/stopping/act5.py", "kernels/stopping/five_tissues.py", "kernels/recovery/backtracking.py",
     "surfaces/enclosed_kernels.py", "surfaces/smoothing_kernels.py",
-    "tracking/weights/sift_kernels.py",
+    "tracking/weights/sift_kernels.py", "tracking/weights/comparison_kernels.py",
 )
 
 

@@ -23,7 +23,8 @@ from tistreamlines.run import resume
 from tistreamlines.space.batch import Batch
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights import fixels, product
-from tistreamlines.tracking.weights.dynamic_seeds import BEGUN, PROBABILITY, SMALL, Comparison, DynamicSeeds
+from tistreamlines.tracking.weights.comparison import PROBABILITY, SMALL, Comparison
+from tistreamlines.tracking.weights.dynamic_seeds import BEGUN, DynamicSeeds
 from tistreamlines.tracking.weights.fixels import FixelRules, fixels_of
 from tistreamlines.tracking.weights.visits import Visitor
 

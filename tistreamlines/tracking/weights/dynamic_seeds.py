@@ -8,7 +8,6 @@ the last ones: while it is drawn, these grow, or the lengths of their streamline
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
@@ -30,74 +29,17 @@ from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around, voxels_by_share
 from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_success
 from ..stopping.segmentation import TissueFiles
+from .comparison import Comparison
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .fods import Fods, option_fods
 from .visit_memory import VisitList
 from .visits import Visitor
 
 AT_ONCE = 1 << 15  # seeds that a thread draws
-PROBABILITY = 1e-3  # of each fixel at first, so that it can become a thousand times as much
 SHARE = 40  # a round has at least one seed for so many before it,
 SHARE_OF_ALL = 100  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
 BEGUN = 4  # rounds at a time: one grows, the lengths of two are found, one is drawn, so that no device waits
-MASK_PARTS = 2**16  # how much a voxel counts is rounded to whole parts of 1, so that sums are exact
-SMALL = 0.1  # fibre density below which a fixel keeps its probability
-
-
-@dataclass(eq=False)
-class Comparison:
-    """The density of streamlines in each fixel, beside that of fibres, and the probability of a seed there.
-
-    Parameters
-    ----------
-    fixels : Fixels
-        The fixels.
-    target : int, optional
-        Streamlines that are wanted in the end; without it, twice as many as there are.
-
-    Attributes
-    ----------
-    probabilities : (fixels,) float64
-        Of a seed in the next round, in proportion.
-    """
-
-    fixels: Fixels
-    target: int | None = None
-    streamlines: int = 0
-    probabilities: Array = field(init=False)
-
-    def __post_init__(self) -> None:
-        masks, counted = self.fixels.masks, self.fixels.masks * self.fixels.fibres
-        self._parts = np.rint(masks * MASK_PARTS).astype(np.int64)
-        self._fibres, self._small = math.fsum(counted), counted < SMALL
-        self._units = np.zeros(self.fixels.table.count, np.int64)
-        self._mean = np.full(self.fixels.table.count, PROBABILITY)
-        self.probabilities = self._mean
-
-    def add(self, units: Array, streamlines: int, probabilities: Array) -> None:
-        """Add streamlines: their lengths in each fixel, in units, and the probabilities of their seeds."""
-        if streamlines:
-            self._units += units
-            self.streamlines += streamlines
-            self._mean = self._mean + (probabilities - self._mean) * (streamlines / self.streamlines)
-
-    def compare(self) -> None:
-        """Find the probabilities of the next round.
-
-        A fixel whose streamlines are too few gets what makes them dense enough when the target is reached, if their
-        density grows in proportion to the mean probability; one with too many gets none.
-        """
-        count, fibres = self.streamlines, self.fixels.fibres
-        lengths = int(np.sum(self._parts * self._units)) / MASK_PARTS  # of integers, so that it is the same everywhere
-        if not lengths:
-            return
-        target = 2 * count if self.target is None else max(min(self.target, 2 * count), count + 1)
-        ratio = self._fibres / lengths * self._units / fibres
-        known = ratio > 0
-        wanted = self._mean * (target - count * ratio) / (np.where(known, ratio, 1.0) * (target - count))
-        wanted = np.where(known, np.where(ratio < 1, np.clip(wanted, 0.0, 1.0), 0.0), self._mean)
-        self.probabilities = np.where(self._small, PROBABILITY, wanted)
 
 
 @dataclass(eq=False)
@@ -189,7 +131,7 @@ class DynamicSeeds(DrawnSeeds):
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
         fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
-        self._comparison = Comparison(fixels, self.target)
+        self._comparison = Comparison(fixels, self.target, self.draw.threads)
 
     @cached_property
     def _visitor(self) -> Visitor:
