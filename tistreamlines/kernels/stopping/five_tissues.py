@@ -57,7 +57,7 @@ def shares_of(tissues: Act5, q: vec3, number: i32, turn: i32) -> real:
 
 @func
 def added_to(total: real, shares: real) -> real:
-    """What the last group has of ``total``, with the shares of all four groups."""
+    """Add the shares of all four groups to the total that the last group has."""
     return ((total + raised(shares, 24)) + raised(shares, 16)) + raised(shares, 8) + shares
 
 
