@@ -84,7 +84,7 @@ class DeviceWeights:
         left, most = memory.shares()
         self._buffers = [VisitBuffer(self._program, memory.device, most) for _ in range(self._threads)]
         parts[:] = [piece for part in parts for piece in part.divide(most)]
-        parts.sort(key=lambda part: not isinstance(part.words, StoredWords))  # the last ones are taken first
+        parts.sort(key=_place)  # the last ones are taken first
         pieces = -(-2 * self._threads // max(len(parts), 1)) if self._threads > 1 else 1
         while parts:
             part = parts.pop() if memory.device.on_host else join_last(parts, most)
@@ -193,3 +193,9 @@ class DeviceWeights:
             held = piece.order >= 0
             out[piece.order[held]] = bits.view(np.float32)[held]
         return out
+
+
+def _place(part: VisitList) -> tuple[bool, int]:
+    """Return a key by which parts whose visits are in files come first, and those in one array follow each other."""
+    words = part.words
+    return not isinstance(words, StoredWords), id(words.array) if isinstance(words, DeviceWords) else 0

@@ -124,9 +124,10 @@ class StoredWords:
 
 @dataclass(frozen=True, eq=False)
 class DeviceWords:
-    """So many words in an array of a device."""
+    """So many words in an array of a device, from number ``first`` on."""
 
     array: object
+    first: int
     count: int
 
     def __len__(self) -> int:
@@ -148,9 +149,11 @@ def in_memory(words: Words, buffer: Array | None = None) -> Array:
 
 
 def adjoin(first: Words, second: Words) -> bool:
-    """Whether they can be joined: both are in memory, or the second ones follow the first ones in a file."""
+    """Whether they can be joined: both are in memory or in an array of a device, or follow each other in a file."""
     if isinstance(first, StoredWords) and isinstance(second, StoredWords):
         return first.first + first.count == second.first
+    if isinstance(first, DeviceWords) and isinstance(second, DeviceWords):
+        return first.array is second.array
     return isinstance(first, np.ndarray) and isinstance(second, np.ndarray)
 
 
@@ -163,7 +166,8 @@ class VisitList:
     order : (32 * teams,) int32
         Number of the streamline of each lane, -1 for none.
     begin, depth : (teams,) int32
-        First word of each team, and the greatest number of visits of its lanes.
+        First word of each team, on a device counted from that of the array, and the greatest number of visits of its
+        lanes.
     words : (n,) int32, or others
         Visits: the fixel in the low 24 bits, the length in the others. They are in memory, in a file or on a device.
     """
@@ -208,15 +212,18 @@ def join_last(parts: list[VisitList], most: int) -> VisitList:
     taken.reverse()
     if len(taken) == 1:
         return taken[0]
-    starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
-    begins = [part.begin + first for part, first in zip(taken, starts, strict=True)]
-    order, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in ("order", "depth"))
+    names = ("order", "begin", "depth")
+    order, begin, depth = (np.concatenate([getattr(part, name) for part in taken]) for name in names)
     first = taken[0].words
+    if isinstance(first, DeviceWords):
+        return VisitList(order, begin, depth, replace(first, count=words))
+    starts = np.cumsum([0, *(len(part.words) for part in taken[:-1])])
+    begin = begin + np.repeat(starts, [len(part.depth) for part in taken])
     if isinstance(first, StoredWords):
         words = StoredWords(first.file, first.first, words)
     else:
         words = np.concatenate([in_memory(part.words) for part in taken])
-    return VisitList(order, np.concatenate(begins).astype(np.int32), depth, words)
+    return VisitList(order, begin.astype(np.int32), depth, words)
 
 
 class VisitMemory:

@@ -32,7 +32,7 @@ from ...space.geodesic import half_sphere
 from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
 from ..products.grid import affine_of
 from ..products.points.thinning import thin_batch
-from .visit_memory import WORD, DeviceWords, VisitList
+from .visit_memory import MOST_WORDS, WORD, DeviceWords, VisitList
 
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
@@ -42,6 +42,7 @@ MOST_PARTS = 500  # of a way between two points; longer ways are followed in lon
 USUAL_PARTS = 50  # for which a lane has room at first
 MOST_BATCHES = 16  # that are gathered for a launch, since those of other processes hold shared memory
 TOGETHER, ON_GPU = 2**20, 2**23  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
+FEWEST_CLAIMED = 2**20  # words of the first array of a device in which visits stay; the next ones have twice as many
 LAUNCHES = 2  # of a GPU: it receives the points of one while it finds the visits of the other
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
@@ -174,6 +175,8 @@ class _Launch(NamedTuple):
             rank = np.arange(len(visits)) - np.repeat(np.cumsum(most) - most, most)
             visits[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
             words = visits.ravel()
+        else:
+            starts = words.first + starts
         lanes = np.pad(first + self.order, (0, self.visited.size - len(self.order)), constant_values=-1)
         return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), words)
 
@@ -252,6 +255,7 @@ class Visitor:
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
         self._memory, self._counting = local(), Lock()
+        self._claimed = DeviceWords(None, FEWEST_CLAIMED // 2, FEWEST_CLAIMED // 2)  # of which nothing is left
         self._launches: SimpleQueue[_LaunchMemory] = SimpleQueue()
         for _ in range(1 if device.on_host else LAUNCHES):
             self._launches.put(_LaunchMemory(self._program, device))
@@ -372,17 +376,28 @@ class Visitor:
         """Leave visits on the device; return None if there is no room for them."""
         size = int(LANES * launch.most.sum())
         with self._counting:
-            if not 0 < size <= self.room:
-                return None
-            self.room -= size
-        try:
-            visits = self._program.empty(size, INTS)
-        except DeviceMemoryError:  # which other programs have taken
-            self.room = 0
+            try:
+                words = self._claim(size) if size else None
+            except DeviceMemoryError:  # which other programs have taken
+                self.room, words = 0, None
+        if words is None:
             return None
-        places = memory.fill({"begin": launch.starts.astype(np.int32), "depth": launch.most.astype(np.int32)})
-        self._program.run(trim_visits.__name__, len(launch.depth), slots | places | {"visits": visits})
-        return DeviceWords(visits, size)
+        begin = (words.first + launch.starts).astype(np.int32)
+        places = memory.fill({"begin": begin, "depth": launch.most.astype(np.int32)})
+        self._program.run(trim_visits.__name__, len(launch.depth), slots | places | {"visits": words.array})
+        return words
+
+    def _claim(self, size: int) -> DeviceWords | None:
+        """Return room for so many words in an array that further launches share, or in a new one."""
+        claimed = self._claimed
+        if claimed.count - claimed.first < size:
+            count = min(max(size, min(2 * claimed.count, MOST_WORDS)), self.room)
+            if count < size:
+                return None
+            claimed = DeviceWords(self._program.empty(count, INTS), 0, count)
+            self.room -= count
+        self._claimed = replace(claimed, first=claimed.first + size)
+        return replace(claimed, count=size)
 
     def _words(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> Array | DeviceWords:
         """Copy visits from the device, or to where they stay."""
