@@ -80,6 +80,25 @@ class TestTruth:
             assert (fit.factors, fit.scale) == (fits[0].factors, fits[0].scale)
 
 
+class TestQuartiles:
+    """They are those of all voxels, though only the voxels near them are sorted."""
+
+    @pytest.mark.parametrize("kind", ["like the sample", "unlike the sample", "a quarter is empty", "equal", "few"])
+    def test_ranks(self, kind):
+        total = np.exp(np.random.default_rng(0).normal(size=7 if kind == "few" else 20000))
+        if kind == "unlike the sample":
+            total[:: module.SAMPLED] *= 1e9
+        elif kind == "a quarter is empty":
+            total[::3] = 0
+        elif kind == "equal":
+            total[:] = 2
+        mask = np.ones((1, 1, len(total)), bool)
+        fit = module._Fit(total[None], module._Polynomials(mask, 0), mask, ["wm"], None)
+        with np.errstate(divide="ignore"):
+            ranked = np.sort(np.log(total))
+        assert fit._quartiles(np.ones(1)) == [ranked[int(share * len(total) + 0.5)] for share in (0.25, 0.75)]
+
+
 class TestErrors:
     def test_one_line_each(self, scene):
         tissues, mask, _ = scene

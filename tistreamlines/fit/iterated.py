@@ -24,7 +24,7 @@ from .tensor import Memory, TensorFit, program_of
 
 VOXELS, BLOCK = 1 << 11, 1 << 8  # voxels per task of the kernel and of NumPy, so that a core's cache holds them
 LEAST_SHARE, FITS = 1e-6, 3  # the least signal over the greatest, and the number of fits
-SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of equations, and the greatest logarithm of a weight, without overflow
+SINGULAR = 1e-14  # a ridge of equations, whose greatest weight is 1
 MEMORY = Memory(chunk=32, keeps=0)
 
 
@@ -103,5 +103,6 @@ def _eigen(signals: Array, design: Array) -> tuple[Array, Array]:
 
     fit = solve(weights)
     for _ in range(FITS - 1):
-        fit = solve(np.exp(np.minimum(fit @ scaled.T, MOST_LOG)))
+        predicted = fit @ scaled.T
+        fit = solve(np.exp(predicted - predicted.max(axis=1, keepdims=True)))
     return np.linalg.eigh((fit / sizes)[:, TENSOR])
