@@ -1,8 +1,8 @@
 """Tensors by iterated least squares, as MRtrix3's ``dwi2tensor`` fits them: FA of all voxels, axes of some.
 
 The first fit has the squared signals as weights, each other one the squared signals that the fit before predicts. A
-kernel computes FA (:mod:`.iterated_kernels`). What it leaves, voxels whose equations are ill-conditioned, and axes are
-computed by NumPy, which takes ten times as long.
+kernel computes FA (:mod:`.iterated_kernels`), on the CPU, since copies to a GPU take as long. NumPy takes three times
+as long, and its threads wait for each other. It fits voxels whose equations are ill-conditioned, and axes.
 
 References
 ----------
@@ -24,7 +24,7 @@ from .tensor import Memory, TensorFit, program_of
 
 VOXELS, BLOCK = 1 << 11, 1 << 8  # voxels per task of the kernel and of NumPy, so that a core's cache holds them
 LEAST_SHARE, FITS = 1e-6, 3  # the least signal over the greatest, and the number of fits
-SINGULAR = 1e-14  # a ridge of equations, whose greatest weight is 1
+SINGULAR, MOST_LOG = 1e-14, 1.0  # a ridge of equations, and the greatest logarithm of a weight, lest the ridge vanish
 MEMORY = Memory(chunk=32, keeps=0)
 
 
@@ -104,5 +104,5 @@ def _eigen(signals: Array, design: Array) -> tuple[Array, Array]:
     fit = solve(weights)
     for _ in range(FITS - 1):
         predicted = fit @ scaled.T
-        fit = solve(np.exp(predicted - predicted.max(axis=1, keepdims=True)))
+        fit = solve(np.exp(predicted - (predicted.max(axis=1, keepdims=True) - MOST_LOG).clip(0)))
     return np.linalg.eigh((fit / sizes)[:, TENSOR])
