@@ -56,7 +56,7 @@ def compare(dwi: Path, mask: Path, responses: dict[str, Path], orders: Sequence[
         subprocess.run([*map(str, words), "-quiet", "-force"], check=True)
 
     names = {name: folder / f"{name}.mif" for name in responses}
-    inside, affine = read(mask) > 0, open_image(mask).image.affine
+    inside = read(mask) > 0
     lmax = ",".join(map(str, orders))
     options = {f"response_{name}": path for name, path in responses.items()}
     fit = ts.fit_fods(dwi, mask=inside, normalise=False, model="msmt", lmax=lmax, **options).fit
@@ -70,7 +70,7 @@ def compare(dwi: Path, mask: Path, responses: dict[str, Path], orders: Sequence[
         normal = {name: folder / f"{name}_normal.mif" for name in theirs}
         pairs = [word for name, path in names.items() for word in (path, normal[name])]
         call("mtnormalise", *pairs, "-mask", mask)
-        known = normalise_tissues({name: values[..., 0] for name, values in theirs.items()}, inside, affine)
+        known = normalise_tissues({name: values[..., 0] for name, values in theirs.items()}, inside)
         apart = [
             np.abs(known.apply(values, name) - read(normal[name]).reshape(values.shape)).max()
             for name, values in theirs.items()

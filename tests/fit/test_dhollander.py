@@ -15,7 +15,7 @@ from three_tissues import ACROSS, ALONG, GREY, S0, WATER, head
 from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.fit import dhollander, single_fibres
 from tistreamlines.fit.dhollander import TissueRules, estimate_responses
-from tistreamlines.fit.tensor import iterated_tensors
+from tistreamlines.fit.iterated import iterated_axes, iterated_fa
 from tistreamlines.space.harmonics import sampling_matrix, spiral
 
 needs_mrtrix = pytest.mark.skipif(not shutil.which("dwi2response"), reason="MRtrix3 is not installed")
@@ -73,7 +73,8 @@ class TestTruth:
         axes = np.random.default_rng(0).normal(size=(50, 3))
         axes /= np.linalg.norm(axes, axis=1, keepdims=True)
         squares = (axes @ scan.gtab.bvecs.T) ** 2
-        fa, directions = iterated_tensors(np.exp(-scan.gtab.bvals * (ACROSS + (ALONG - ACROSS) * squares)), scan.gtab)
+        signals = np.exp(-scan.gtab.bvals * (ACROSS + (ALONG - ACROSS) * squares))
+        fa, directions = iterated_fa(signals, scan.gtab, np.arange(50)), iterated_axes(signals, scan.gtab)
         expected = (ALONG - ACROSS) / np.sqrt(ALONG**2 + 2 * ACROSS**2)
         assert fa == pytest.approx(np.full(50, expected), rel=1e-6)
         assert np.abs(np.sum(directions * axes, axis=1)).min() > 1 - 1e-9

@@ -36,7 +36,7 @@ def scene():
 class TestTruth:
     def test_field_and_factors_come_back(self, scene):
         tissues, mask, field = scene
-        fit = normalise_tissues(tissues, mask, OBLIQUE)
+        fit = normalise_tissues(tissues, mask)
         assert fit.factors == pytest.approx(FACTORS, rel=CONVERGED)
         assert np.abs(fit.field / field - 1).max() < CONVERGED  # outside the mask, too
         assert fit.scale == pytest.approx(np.exp(np.log(field[mask]).mean()), rel=CONVERGED)
@@ -46,7 +46,7 @@ class TestTruth:
 
     def test_order_0_is_the_geometric_mean(self, scene):
         tissues, mask, _ = scene
-        fit = normalise_tissues({"wm": tissues["wm"] + 0.1}, mask, OBLIQUE, order=0)
+        fit = normalise_tissues({"wm": tissues["wm"] + 0.1}, mask, order=0)
         expected = np.exp(np.log((tissues["wm"] + 0.1)[fit.fitted] / REFERENCE).mean())
         assert fit.factors == {"wm": 1.0}
         assert np.abs(fit.field / expected - 1).max() < 1e-6
@@ -55,7 +55,7 @@ class TestTruth:
         tissues, mask, field = scene
         bright = {name: values.copy() for name, values in tissues.items()}
         bright["csf"][8, 8, 6:9] *= 40
-        fit = normalise_tissues(bright, mask, OBLIQUE)
+        fit = normalise_tissues(bright, mask)
         assert not fit.fitted[8, 8, 6:9].any()
         assert np.abs(fit.field / field - 1).max() < CONVERGED
 
@@ -64,7 +64,7 @@ class TestTruth:
         holes = {name: values.copy() for name, values in tissues.items()}
         holes["wm"][8, 8, 4], holes["gm"][8, 4, 8] = np.nan, np.inf
         with pytest.warns(UserWarning, match=r"^2 of \d+ voxels of the mask are not finite"):
-            fit = normalise_tissues(holes, mask, OBLIQUE)
+            fit = normalise_tissues(holes, mask)
         assert np.abs(fit.field / field - 1).max() < CONVERGED
 
     def test_threads_change_no_bit(self, scene, monkeypatch):
@@ -72,19 +72,31 @@ class TestTruth:
         rng = np.random.default_rng(2)
         noisy = {name: values + 0.02 * rng.random(values.shape) for name, values in tissues.items()}
         monkeypatch.setattr(module, "BLOCK", 100)
-        fits = [normalise_tissues(noisy, mask, OBLIQUE, threads=threads) for threads in (1, 3)]
+        fits = [normalise_tissues(noisy, mask, threads=threads) for threads in (1, 3)]
         assert mask.sum() > 1000
         for fit in fits[1:]:
             assert (fit.field == fits[0].field).all()
             assert (fit.fitted == fits[0].fitted).all()
             assert (fit.factors, fit.scale) == (fits[0].factors, fits[0].scale)
 
-    @pytest.mark.parametrize("far", [1.0, 1e4])
-    def test_far_from_the_origin_no_digits_are_lost(self, scene, far):
-        tissues, mask, field = scene
-        moved = OBLIQUE.copy()
-        moved[:3, 3] += far
-        assert np.abs(normalise_tissues(tissues, mask, moved).field / field - 1).max() < CONVERGED
+
+class TestQuartiles:
+    """They are those of all voxels, though only the voxels near them are sorted."""
+
+    @pytest.mark.parametrize("kind", ["like the sample", "unlike the sample", "a quarter is empty", "equal", "few"])
+    def test_ranks(self, kind):
+        total = np.exp(np.random.default_rng(0).normal(size=7 if kind == "few" else 20000))
+        if kind == "unlike the sample":
+            total[:: module.SAMPLED] *= 1e9
+        elif kind == "a quarter is empty":
+            total[::3] = 0
+        elif kind == "equal":
+            total[:] = 2
+        mask = np.ones((1, 1, len(total)), bool)
+        fit = module._Fit(total[None], module._Polynomials(mask, 0), mask, ["wm"], None)
+        with np.errstate(divide="ignore"):
+            ranked = np.sort(np.log(total))
+        assert fit._quartiles(np.ones(1)) == [ranked[int(share * len(total) + 0.5)] for share in (0.25, 0.75)]
 
 
 class TestErrors:
@@ -95,14 +107,14 @@ class TestErrors:
         share = np.random.default_rng(0).uniform(size=mask.shape)
         opposite = {"wm": 1 + share, "gm": 2 * share}  # the first less half of the second is 1
         for arguments, words in (
-            ((tissues | {"gm": 0 * tissues["gm"]}, mask, OBLIQUE), "gm is 0 in the whole mask"),
-            (({"wm": tissues["wm"] + 1}, few, OBLIQUE), r"\d+ voxels of the mask have tissue"),
-            (({"wm": tissues["wm"] + 1}, few, OBLIQUE, 4), "order of the field is 4"),
-            (({"wm": tissues["wm"][:-1]}, mask, OBLIQUE), "images of the same grid"),
-            (({}, mask, OBLIQUE), "no tissue"),
-            (({"wm": tissues["wm"]}, np.zeros_like(mask), OBLIQUE), "no voxel"),
-            (({"wm": tissues["wm"]}, mask.astype(int), OBLIQUE), "the mask is of int64"),
-            ((opposite, mask, OBLIQUE), "balance factor of gm is -"),
+            ((tissues | {"gm": 0 * tissues["gm"]}, mask), "gm is 0 in the whole mask"),
+            (({"wm": tissues["wm"] + 1}, few), r"\d+ voxels of the mask have tissue"),
+            (({"wm": tissues["wm"] + 1}, few, 4), "order of the field is 4"),
+            (({"wm": tissues["wm"][:-1]}, mask), "images of the same grid"),
+            (({}, mask), "no tissue"),
+            (({"wm": tissues["wm"]}, np.zeros_like(mask)), "no voxel"),
+            (({"wm": tissues["wm"]}, mask.astype(int)), "the mask is of int64"),
+            ((opposite, mask), "balance factor of gm is -"),
         ):
             with pytest.raises(InputError, match=words) as error:
                 normalise_tissues(*arguments)
@@ -112,7 +124,7 @@ class TestErrors:
     def test_nothing_finite(self, scene):
         tissues, mask, _ = scene
         with pytest.raises(InputError, match="wm is 0"):
-            normalise_tissues({"wm": tissues["wm"] * np.nan}, mask, OBLIQUE)
+            normalise_tissues({"wm": tissues["wm"] * np.nan}, mask)
 
 
 @needs_mrtrix
@@ -127,7 +139,7 @@ class TestMrtrix:
             images[name] = 0.25 * scan.fractions[name] + rng.normal(0, 0.02, scan.mask.shape)
         fit = normalise_tissues(
             {name: values[..., 0] if values.ndim == 4 else values for name, values in images.items()}, scan.mask,
-            OBLIQUE, order,
+            order,
         )
         for name, values in (images | {"mask": scan.mask}).items():
             nib.save(nib.Nifti1Image(values.astype(np.float32), OBLIQUE), tmp_path / f"{name}.nii")
@@ -155,7 +167,7 @@ class TestMrtrix:
         with pytest.raises(subprocess.CalledProcessError):
             run(["mtnormalise", *pairs, "-mask", "mask.nii", "-quiet"], tmp_path)
         with pytest.raises(InputError):
-            normalise_tissues(images, scan.mask, OBLIQUE)
+            normalise_tissues(images, scan.mask)
 
 
 def run(command: list[str], folder: Path) -> str:

@@ -36,10 +36,10 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
 from ..errors import InputError
 from .amp_response import amp2response
+from .iterated import iterated_axes, iterated_fa
 from .series import check_series, rows_of
 from .shells import Volumes
 from .single_fibres import Voxels, highest, single_fibres
-from .tensor import iterated_tensors
 from .tissues import CSF, GREY, WHITE, check_unweighted, tissue_shells
 
 HIGHEST_DECAY = 10.0
@@ -139,21 +139,22 @@ def estimate_responses(
     inside, decay = _decaying(data, _erode(mask, rules.erosions), shells, threads)
     progress(0.1)
     signals, voxels = rows_of(data, inside)
-    fa, axes = iterated_tensors(signals, gtab, threads, voxels)
+    white = iterated_fa(signals, gtab, voxels, threads) > rules.fa
     progress(0.4)
-    crude = _crude_tissues(decay, fa > rules.fa)
+    crude = _crude_tissues(decay, white)
     refined = _refined_tissues(decay, crude)
     counts = _counts(refined, rules)
     grey = -np.abs(decay - np.median(decay[refined[GREY]]))
     parts = {GREY: highest(grey, refined[GREY], counts[GREY]), CSF: highest(decay, refined[CSF], counts[CSF])}
 
     def response(part: Voxels, orders: Sequence[int] | None) -> Array:
-        return amp2response(signals[voxels[part]], axes[part], gtab, orders)
+        rows = signals[voxels[part]]
+        return amp2response(rows, iterated_axes(rows, gtab, threads), gtab, orders)
 
     responses = {name: response(part, [0] * len(shells)) for name, part in parts.items()}
     progress(0.5)
-    white = _image(refined[WHITE], inside)
-    fibres = single_fibres(data, gtab, white, responses[CSF], counts[WHITE], threads, arch)[inside]
+    image = _image(refined[WHITE], inside)
+    fibres = single_fibres(data, gtab, image, responses[CSF], counts[WHITE], threads, arch)[inside]
     responses = {WHITE: response(fibres, orders)} | responses
     progress(1.0)
     bvals = np.array([gtab.bvals[shell].mean() for shell in shells])

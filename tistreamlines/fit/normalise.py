@@ -1,7 +1,8 @@
 """Normalisation of tissues: an intensity field, and balance factors, that make the sum of tissues one constant.
 
-The field is exp(polynomial) in scanner coordinates. Factors and field are fitted in turn, and voxels whose sum lies
-far from the others' take no part. MRtrix3's ``mtnormalise`` has the same rules.
+The field is the exponential of a polynomial in the coordinates of voxels, and so in those of the scanner. Factors and
+field are fitted in turn, and voxels whose sum lies far from the others' take no part. MRtrix3's ``mtnormalise`` has the
+same rules.
 
 References
 ----------
@@ -15,10 +16,10 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations_with_replacement
-from typing import Any, TypeVar
+from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,12 @@ from ..errors import InputError
 
 REFERENCE = math.sqrt(1 / (4 * math.pi))  # of the sum of tissues: the degree-0 coefficient of 1
 ORDERS = (0, 1, 2, 3)
+AXES = range(3)
 ROUNDS, BALANCINGS = 15, 7  # of factors and field, and of factors and outliers in each
 FIRST_RANGE, RANGE = 3.0, 1.5  # interquartile ranges beyond the quartiles, from which a voxel is an outlier
-BLOCK = 1 << 15  # voxels per task
+BLOCK = 1 << 16  # voxels per task, unless a plane has more; fixed, so that the bits do not depend on the threads
+QUARTILES = (0.25, 0.75)
+SAMPLED, SPREAD = 64, 4.0  # of so many voxels, one tells where quartiles lie, to within so many standard deviations
 Result = TypeVar("Result")
 
 __all__ = ["normalise_tissues"]
@@ -66,8 +70,7 @@ class Normalisation:
 
 
 def normalise_tissues(
-    degree0: Mapping[str, Array], mask: npt.NDArray[np.bool_], affine: Array, order: int = 3,
-    threads: int | None = None,
+    degree0: Mapping[str, Array], mask: npt.NDArray[np.bool_], order: int = 3, threads: int | None = None
 ) -> Normalisation:
     """Fit the intensity field and the balance factors of tissues, as MRtrix3's ``mtnormalise`` does.
 
@@ -77,8 +80,6 @@ def normalise_tissues(
         The coefficient of degree 0 of each tissue; negative values count as 0.
     mask : (x, y, z) bool
         Brain mask.
-    affine : (4, 4)
-        From voxels to scanner coordinates, mm.
     order : int
         Order of the polynomial, 0 to 3.
     threads : int, optional
@@ -100,21 +101,19 @@ def normalise_tissues(
         If voxels of the mask are not finite; they take no part.
     """
     tissues = _tissues(degree0, mask, order)
-    voxels = np.flatnonzero(mask)
-    polynomials = _Polynomials.over(voxels, mask.shape, affine, order, threads)
-    fit = _Fit(tissues, polynomials, voxels, [*degree0], threads)
+    polynomials = _Polynomials(mask, order)
+    fit = _Fit(tissues, polynomials, mask, [*degree0], threads)
     with single_blas():
         coefficients, factors, scale = fit.run()
-    field = np.empty(mask.size, np.float32)
+    field = np.empty(mask.shape, np.float32)
 
-    def fill(block: slice) -> None:
-        field[block] = np.exp(coefficients @ polynomials.terms(np.arange(block.start, block.stop)))
+    def fill(planes: slice) -> None:
+        np.exp(polynomials.values(coefficients, planes), out=field[planes], casting="same_kind")
 
-    in_threads(fill, _blocks(mask.size), threads)
+    in_threads(fill, _planes(mask), threads)
     fitted = np.zeros(mask.shape, bool)
     fitted[mask] = fit.weights
-    factors_of = dict(zip(degree0, map(float, factors), strict=True))
-    return Normalisation(field.reshape(mask.shape), factors_of, scale, fitted)
+    return Normalisation(field, dict(zip(degree0, map(float, factors), strict=True)), scale, fitted)
 
 
 def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
@@ -143,74 +142,73 @@ def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
     return tissues
 
 
-@dataclass(frozen=True, eq=False)
 class _Polynomials:
-    """All products of up to ``order`` coordinates, which are -1 to 1 in a box of voxels.
+    """All products of up to ``order`` coordinates of voxels, which are -1 to 1 in the box of a mask.
 
-    Parameters
-    ----------
-    shape, affine : of the image.
-    order : of the polynomials.
-    centre, size : of the box, (3,) and half its longest side, mm.
+    Each is a product of one power for each axis, so sums over an image and values in it take an axis at a time.
     """
 
-    shape: tuple[int, ...]
-    affine: Array
-    order: int
-    centre: Array
-    size: float
+    def __init__(self, mask: npt.NDArray[np.bool_], order: int) -> None:
+        powers = [each for each in np.ndindex(3 * (order + 1,)) if sum(each) <= order]
+        self._order, self.powers = order, np.array(sorted(powers, key=sum))  # first the constant
+        sides = [np.asarray(mask.any(axis=tuple({*AXES} - {axis}))) for axis in AXES]
+        self._tables = [_table(side, 2 * order) for side in sides]
 
-    @classmethod
-    def over(
-        cls, voxels: Array, shape: tuple[int, ...], affine: Array, order: int, threads: int | None
-    ) -> _Polynomials:
-        """Return those of a box of voxels (m,), numbered in C order."""
+    def values(self, coefficients: Array, planes: slice) -> Array:
+        """Return a polynomial (k,) in the voxels of planes, (planes, y, z)."""
+        cube = np.zeros(3 * (self._order + 1,))
+        cube[tuple(self.powers.T)] = coefficients
+        x, y, z = (table[:, : self._order + 1] for table in self._tables)
+        return y @ np.tensordot(x[planes], cube, axes=1) @ z.T
 
-        def corners(block: slice) -> tuple[Array, Array]:
-            places = _positions(voxels[block], shape, affine)
-            return places.min(axis=1), places.max(axis=1)
+    def moments(self, image: Array, planes: slice) -> Array:
+        """Return the sums (2 order + 1, ...) of planes (planes, y, z) times all powers of x, y and z."""
+        x, y, z = self._tables
+        return np.tensordot(x[planes].T, y.T @ (image @ z), axes=1)
 
-        lows, highs = zip(*in_threads(corners, _blocks(len(voxels)), threads), strict=True)
-        low, high = np.min(lows, axis=0), np.max(highs, axis=0)
-        return cls(shape, affine, order, (low + high) / 2, float(max((high - low).max() / 2, 1e-6)))
-
-    @property
-    def products(self) -> list[tuple[int, ...]]:
-        """The axes of the coordinates of each product."""
-        degrees = range(self.order + 1)
-        return [axes for degree in degrees for axes in combinations_with_replacement(range(3), degree)]
-
-    def terms(self, voxels: Array) -> Array:
-        """Return the products (k, m) in voxels (m,), numbered in C order."""
-        coordinates = (_positions(voxels, self.shape, self.affine) - self.centre[:, None]) / self.size
-        terms = np.ones((len(self.products), len(voxels)))
-        for term, axes in zip(terms, self.products, strict=True):
-            for axis in axes:
-                term *= coordinates[axis]
-        return terms
+    def equations(self, weights: Array, values: Array) -> tuple[Array, Array]:
+        """Return the normal equations (k, k) and (k,) of moments of weights and of weighted values."""
+        return weights[tuple((self.powers[:, None] + self.powers).T)], values[tuple(self.powers.T)]
 
 
-def _positions(voxels: Array, shape: tuple[int, ...], affine: Array) -> Array:
-    """Return the scanner coordinates (3, m) of voxels (m,), numbered in C order, mm."""
-    indices = np.array(np.unravel_index(voxels, shape), np.float64)
-    return np.ascontiguousarray(affine[:3, :3]) @ indices + affine[:3, 3:]
+def _table(inside: npt.NDArray[np.bool_], highest: int) -> Array:
+    """Return the powers (n, highest + 1) of coordinates along an axis, which are -1 to 1 in the part that is inside."""
+    first, last = np.flatnonzero(inside)[[0, -1]]
+    coordinates = (np.arange(len(inside)) - (first + last) / 2) / max((last - first) / 2, 1)
+    return coordinates[:, None] ** np.arange(highest + 1)
 
 
-def _blocks(count: int) -> list[slice]:
-    """Return slices of so many voxels; fixed, so that the bits do not depend on the number of threads."""
-    return [slice(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
+def _planes(mask: npt.NDArray[np.bool_]) -> list[slice]:
+    """Return the planes of each task."""
+    count, thickness = len(mask), max(BLOCK // mask[0].size, 1)
+    return [slice(first, min(first + thickness, count)) for first in range(0, count, thickness)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Some planes of an image: which of a mask's voxels they have, and where these lie in the planes."""
+
+    planes: slice
+    voxels: slice
+    inside: npt.NDArray[np.bool_]
+
+    def image(self, values: Array) -> Array:
+        """Return the planes with values (m,) in the voxels of the mask, 0 elsewhere."""
+        image = np.zeros(self.inside.shape)
+        image[self.inside] = values
+        return image
 
 
 class _Fit:
     """The fit of the field's logarithm and of balance factors to the voxels of a mask, in threads.
 
-    Sums over voxels are those of blocks, added in order, so that they do not depend on the number of threads.
+    Sums over voxels are those of parts, added in order, so that they do not depend on the number of threads.
 
     Parameters
     ----------
     tissues : (t, m), not negative.
     polynomials : of the field.
-    voxels : (m,) int64, numbers of the voxels in C order.
+    mask : (x, y, z) bool, with m voxels.
     names : of the tissues.
     threads : number of threads.
 
@@ -220,22 +218,20 @@ class _Fit:
     """
 
     def __init__(
-        self, tissues: Array, polynomials: _Polynomials, voxels: Array, names: list[str], threads: int | None
+        self, tissues: Array, polynomials: _Polynomials, mask: Array, names: list[str], threads: int | None
     ) -> None:
-        count = len(voxels)
-        self._tissues, self._names, self._threads = tissues, names, threads
-        self._terms = np.empty((len(polynomials.products), count))
-        self._even, self._logs = tissues.copy(), np.empty(count)
-        self.weights = np.ones(count, bool)
-
-        def fill(block: slice) -> None:
-            self._terms[:, block] = polynomials.terms(voxels[block])
-
-        self._each(fill)
+        self._tissues, self._polynomials, self._names, self._threads = tissues, polynomials, names, threads
+        self._even, self._logs = tissues.copy(), np.empty(tissues.shape[1])
+        self.weights = np.ones(tissues.shape[1], bool)
+        planes = _planes(mask)
+        ends = np.cumsum([np.count_nonzero(mask[part]) for part in planes]).tolist()
+        parts = zip(planes, [0, *ends], ends, strict=False)
+        self._parts = [_Part(part, slice(first, end), mask[part]) for part, first, end in parts if first < end]
 
     def run(self) -> tuple[Array, Array, float]:
         """Return the polynomial (k,), the factors (t,), and the geometric mean of the field in the inliers."""
-        factors, coefficients = np.ones(len(self._tissues)), np.zeros(len(self._terms))
+        factors, coefficients = np.ones(len(self._tissues)), np.zeros(len(self._polynomials.powers))
+        normal = np.eye(len(coefficients))
         self._select(factors, FIRST_RANGE)
         for _ in range(ROUNDS):
             moments = self._divide(coefficients)
@@ -245,30 +241,27 @@ class _Fit:
                 same, moments = self._select(factors, RANGE)
                 if same:
                     break
-            coefficients = self._field(factors)
-        logs: float = self._sum(lambda block: (coefficients @ self._terms[:, block])[self.weights[block]].sum())
-        return coefficients, factors, math.exp(logs / np.count_nonzero(self.weights))
+            normal, rest = self._field()
+            coefficients = coefficients + rest
+        return coefficients, factors, math.exp(normal[0] @ coefficients / normal[0, 0])
 
-    def _each(self, task: Callable[[slice], Result]) -> list[Result]:
-        """Return what a task gives for each block of voxels, in order."""
-        return in_threads(task, _blocks(len(self.weights)), self._threads)
-
-    def _sum(self, task: Callable[[slice], Any]) -> Any:
-        """Return the sum over blocks."""
-        return sum(self._each(task))
+    def _each(self, task: Callable[[_Part], Result]) -> list[Result]:
+        """Return what a task gives for each part, in order."""
+        return in_threads(task, self._parts, self._threads)
 
     def _divide(self, coefficients: Array) -> Array:
         """Divide the tissues by the field; return the moments of :meth:`_moments`."""
 
-        def divide(block: slice) -> Array:
-            np.divide(self._tissues[:, block], np.exp(coefficients @ self._terms[:, block]), out=self._even[:, block])
-            return self._moments(block)
+        def divide(part: _Part) -> Array:
+            logs = self._polynomials.values(coefficients, part.planes)[part.inside]
+            np.divide(self._tissues[:, part.voxels], np.exp(logs), out=self._even[:, part.voxels])
+            return self._moments(part)
 
-        return self._sum(divide)
+        return _sum(self._each(divide))
 
-    def _moments(self, block: slice) -> Array:
-        """Return the products of tissues, and last the sum of each, (t, t + 1), over the inliers of a block."""
-        inliers = self._even[:, block].compress(self.weights[block], axis=1)
+    def _moments(self, part: _Part) -> Array:
+        """Return the products of tissues, and last the sum of each, (t, t + 1), over the inliers of a part."""
+        inliers = self._even[:, part.voxels].compress(self.weights[part.voxels], axis=1)
         return np.concatenate([inliers @ inliers.T, inliers.sum(axis=1, keepdims=True)], axis=1)
 
     def _select(self, factors: Array, ranges: float) -> tuple[bool, Array]:
@@ -276,52 +269,77 @@ class _Fit:
 
         Return whether they are the same as before, and their moments.
         """
-        low, high = self._ranked(factors)
+        low, high = self._quartiles(factors)
         with np.errstate(invalid="ignore"):  # if a quarter of the voxels has no tissue
             reach = ranges * (high - low)
 
-        def select(block: slice) -> tuple[bool, Array]:
-            logs, before = self._logs[block], self.weights[block]
+        def select(part: _Part) -> tuple[bool, Array]:
+            logs, before = self._logs[part.voxels], self.weights[part.voxels]
             weights = np.isfinite(logs) & (logs >= low - reach) & (logs <= high + reach)
             same = bool((weights == before).all())
-            self.weights[block] = weights
-            return same, self._moments(block)
+            self.weights[part.voxels] = weights
+            return same, self._moments(part)
 
         same, moments = zip(*self._each(select), strict=True)
-        return all(same), np.sum(moments, axis=0)
+        return all(same), _sum(moments)
 
-    def _ranked(self, factors: Array) -> Array:
+    def _quartiles(self, factors: Array) -> list[float]:
         """Compute the logarithm of the balanced sum of tissues; return its values at the ranks of the quartiles.
 
-        Ranks are rounded; voxels without any tissue have the lowest ones, as in MRtrix3.
+        Ranks are rounded; voxels without any tissue have the lowest ones, as in MRtrix3. A sample tells limits between
+        which a quartile lies, so that few values have to be sorted.
+        """
+        with np.errstate(divide="ignore"):  # a voxel without any tissue
+            sample = np.sort(np.log(factors @ self._even[:, ::SAMPLED]))
+        limits = [_limits(sample, share) for share in QUARTILES]
+
+        def measure(part: _Part) -> list[tuple[int, Array]]:
+            logs = self._logs[part.voxels]
+            with np.errstate(divide="ignore"):
+                np.log(factors @ self._even[:, part.voxels], out=logs)
+            return [(int((logs < low).sum()), logs[(logs >= low) & (logs <= high)]) for low, high in limits]
+
+        count, quartiles = len(self._logs), []
+        for share, parts in zip(QUARTILES, zip(*self._each(measure), strict=True), strict=True):
+            below, near = zip(*parts, strict=True)
+            rank, values = min(math.floor(share * count + 0.5), count - 1), np.concatenate(near)
+            place = rank - sum(below)
+            if not 0 <= place < len(values):  # the sample is not like the rest
+                place, values = rank, self._logs
+            quartiles.append(np.partition(values, place)[place])
+        return quartiles
+
+    def _field(self) -> tuple[Array, Array]:
+        """Fit the logarithm of the balanced sum of tissues, after their division by the field.
+
+        Return the normal equations (k, k), and the polynomial (k,) that the field's has to be changed by.
         """
 
-        def measure(block: slice) -> None:
-            with np.errstate(divide="ignore"):  # a voxel without any tissue
-                np.log(factors @ self._even[:, block], out=self._logs[block])
+        def moments(part: _Part) -> tuple[Array, Array]:
+            inliers, measure = self.weights[part.voxels], partial(self._polynomials.moments, planes=part.planes)
+            rest = np.where(inliers, self._logs[part.voxels] - math.log(REFERENCE), 0)
+            return measure(part.image(inliers)), measure(part.image(rest))
 
-        self._each(measure)
-        count = len(self._logs)
-        ranks = [min(math.floor(share * count + 0.5), count - 1) for share in (0.25, 0.75)]
-        return np.partition(self._logs, ranks)[ranks]
-
-    def _field(self, factors: Array) -> Array:
-        """Return the polynomial (k,) nearest to the logarithm of the balanced sum of tissues."""
-
-        def equations(block: slice) -> Array:
-            inliers = self.weights[block]
-            terms = self._terms[:, block].compress(inliers, axis=1)
-            values = np.log(factors @ self._tissues[:, block].compress(inliers, axis=1)) - math.log(REFERENCE)
-            return terms @ np.column_stack([terms.T, values])
-
-        normal, moments = np.split(self._sum(equations), [len(self._terms)], axis=1)
-        count = np.count_nonzero(self.weights)
-        if count < len(normal) or np.linalg.matrix_rank(normal) < len(normal):
+        weights, values = zip(*self._each(moments), strict=True)
+        normal, rest = self._polynomials.equations(_sum(weights), _sum(values))
+        if normal[0, 0] < len(normal) or np.linalg.matrix_rank(normal) < len(normal):
             raise InputError(
-                f"{count} voxels of the mask have tissue in the usual range and do not determine the "
+                f"{normal[0, 0]:.0f} voxels of the mask have tissue in the usual range and do not determine the "
                 f"{len(normal)} coefficients of the field: widen the mask or lower the order"
             )
-        return np.linalg.solve(normal, moments[:, 0])
+        return normal, np.linalg.solve(normal, rest)
+
+
+def _sum(parts: Sequence[Array]) -> Array:
+    """Return the sum of arrays, added in order."""
+    return np.sum(parts, axis=0)
+
+
+def _limits(sample: Array, share: float) -> tuple[float, float]:
+    """Return values of a sorted sample between which the quantile of so large a share nearly surely lies."""
+    place, reach = share * len(sample), SPREAD * math.sqrt(len(sample))
+    low, high = math.floor(place - reach), math.ceil(place + reach)
+    return sample[low] if low >= 0 else -math.inf, sample[high] if high < len(sample) else math.inf
 
 
 def _balance(moments: Array, names: list[str]) -> Array:

@@ -25,9 +25,10 @@ from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, deconvolve_series
 from .csd_system import BASIS
+from .iterated import iterated_axes
 from .series import check_series
 from .shells import on_shell, shell_of_tensor
-from .tensor import anisotropy, eigenvalues, fractional_anisotropy, iterated_tensors
+from .tensor import anisotropy, eigenvalues, fractional_anisotropy
 
 Voxels = npt.NDArray[np.bool_]
 RADIUS = 10  # voxels; that of DIPY's cube
@@ -140,7 +141,7 @@ def anisotropic_fibres(
     _check(data, gtab, mask)
     data, gtab = on_shell(data, gtab, shell_of_tensor)
     chosen = _enough_anisotropic(data, gtab, mask, fa_threshold, fewest, threads)
-    return chosen, iterated_tensors(data[chosen], gtab, threads)[1]
+    return chosen, iterated_axes(data[chosen], gtab, threads)
 
 
 def iterative_response(

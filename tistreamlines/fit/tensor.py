@@ -11,6 +11,7 @@ Chung, Lu, Henry. Comparison of bootstrap approaches for estimation of uncertain
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,23 +22,18 @@ from ..backends import open_program
 from ..backends.program import Program, on_device
 from ..devices import CPU, Device, choose, choose_wide
 from ..devices.threads import in_threads
-from ..errors import InputError
-from ..linker.lang import LANES
+from ..linker.lang import LANES, Func
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, spread, team_memory
 from ..space.encoding import TENSOR, tensor_design
 from . import tensor_kernels as kernels
 
-BLOCK = 1 << 11  # voxels per task, so that a core's cache holds them
 # voxels per task of the kernel; a GPU has a team for each 32 of them, since Mesa's software driver ends loops after
 # 65,535 turns, all of a launch together
 VOXELS, GPU_VOXELS = 1 << 12, 1 << 17
 COLUMNS = [0, 2, 5, 4, 3, 1, 6]  # of the design, in the order of the kernel
 # of DIPY's fit: the least signal, and the least eigenvalue times the greatest element of the design
 LEAST_SIGNAL, LEAST_DECAY = 1e-4, 1e-6
-# of MRtrix3's fit: the least signal over the greatest, and the number of least-squares fits
-LEAST_SHARE, REWEIGHTED = 1e-6, 3
-SINGULAR, MOST_LOG = 1e-14, 20.0  # a ridge of its equations, and the greatest logarithm of a weight, without overflow
 
 
 def tensor_fa(
@@ -78,7 +74,7 @@ def anisotropy(
 ) -> Array:
     """Return the FA of :func:`tensor_fa` for the m voxels of the mask, (m,) float64."""
     device = choose_wide(arch, "FA")
-    voxels, fit = np.nonzero(mask), _WeightedFit(gtab, device)
+    voxels, fit = np.nonzero(mask), _weighted_fit(gtab, device)
     block = VOXELS if device.on_host else GPU_VOXELS
 
     def fit_block(first: int) -> Array:
@@ -88,66 +84,6 @@ def anisotropy(
     blocks = range(0, len(voxels[0]), block)
     parts = in_threads(fit_block, blocks, threads) if device.on_host else map(fit_block, blocks)
     return np.concatenate([np.empty(0), *parts])
-
-
-def iterated_tensors(
-    signals: Array, gtab: GradientTable, threads: int | None = None, voxels: Array | None = None
-) -> tuple[Array, Array]:
-    """Fit tensors as MRtrix3's ``dwi2tensor`` does: by least squares thrice, at last weighted by the predicted signal.
-
-    Parameters
-    ----------
-    signals : (m, n)
-        Signals of m voxels, each of which has a positive one.
-    gtab : GradientTable
-        DIPY's gradient table of the n volumes.
-    threads : int, optional
-        Number of threads; by default all available cores. The result does not depend on it.
-    voxels : (m,) int, optional
-        Which rows of ``signals`` are fitted; by default all.
-
-    Returns
-    -------
-    fa : (m,) float64
-        Fractional anisotropy of the eigenvalues, of which some may be negative.
-    axes : (m, 3) float64
-        The first eigenvector, in the frame of the gradients.
-
-    Raises
-    ------
-    InputError
-        If the gradients do not determine a tensor.
-    """
-    design = tensor_design(gtab)
-    sizes = np.abs(design).max(axis=0).clip(1e-30)
-    scaled = design / sizes
-    if np.linalg.matrix_rank(scaled) < scaled.shape[1]:
-        raise InputError("the gradients do not determine a tensor: give a series of at least 6 directions and a b0")
-    products = (scaled[:, :, None] * scaled[:, None]).reshape(len(design), -1)
-    ridge = SINGULAR * np.eye(scaled.shape[1])
-
-    def fit_block(first: int) -> tuple[Array, Array]:
-        block = slice(first, first + BLOCK)
-        values = (signals[block] if voxels is None else signals[voxels[block]]).astype(np.float64)
-        values /= values.max(axis=1, keepdims=True)
-        weights = np.maximum(values, LEAST_SHARE)
-        logs = np.log(weights)
-
-        def solve(weights: Array) -> Array:
-            squares = weights**2
-            normal = (squares @ products).reshape(-1, *ridge.shape) + ridge
-            return np.linalg.solve(normal, ((squares * logs) @ scaled)[..., None])[..., 0]
-
-        fit = solve(weights)
-        for _ in range(REWEIGHTED - 1):
-            fit = solve(np.exp(np.minimum(fit @ scaled.T, MOST_LOG)))
-        values, vectors = np.linalg.eigh((fit / sizes)[:, TENSOR])
-        return np.nan_to_num(fractional_anisotropy(values)), vectors[:, :, 2]
-
-    count = len(signals) if voxels is None else len(voxels)
-    parts = in_threads(fit_block, range(0, count, BLOCK), threads)
-    fa, axes = zip(*parts, strict=True) if parts else ([np.empty(0)], [np.empty((0, 3))])
-    return np.concatenate(fa), np.concatenate(axes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,44 +100,53 @@ ON_HOST, ON_GPU = Memory(chunk=32, keeps=1), Memory(chunk=16, keeps=0)
 
 def begin_compiling() -> None:
     """Begin to compile the CPU's kernel of FA, if it is not in the cache, beside other work."""
-    _program_on(choose(CPU), 1)
+    program_of(kernels.fit_team, choose(CPU), ON_HOST)
 
 
-def _program_on(device: Device, volumes: int) -> Program:
-    memory = ON_HOST if device.on_host else ON_GPU
+def program_of(root: Func, device: Device, memory: Memory, volumes: int = 1) -> Program:
+    """Return the program of a kernel of FA for so many volumes."""
     scratch = team_memory("work", kernels.Working, memory, volumes if memory.keeps else memory.chunk)
-    return open_program(device, Source([kernels.fit_team], [memory], scratch), threads=1, bits=64)
+    return open_program(device, Source([root], [memory], scratch), threads=1, bits=64)
 
 
-class _WeightedFit:
-    """The fit of signals (m, n) on a device. On the CPU, several threads may call it, and each fits in itself.
+def _weighted_fit(gtab: GradientTable, device: Device) -> TensorFit:
+    design = tensor_design(gtab)
+    program = program_of(kernels.fit_team, device, ON_HOST if device.on_host else ON_GPU, len(design))
+    numbers = {"rotations": kernels.ROTATIONS}
+    return TensorFit(program, kernels.fit_team, design, numbers, lambda rows: eigenvalues(design, rows))
+
+
+class TensorFit:
+    """The fit of FA to signals (m, n) by a kernel. On the CPU, several threads may call it, and each fits in itself.
 
     Parameters
     ----------
-    gtab : the gradients of the n volumes.
-    device : where to fit.
+    program, root : the kernel, and the program that has it.
+    design : (n, 7).
+    values : of the kernel's arguments, besides those of all such kernels.
+    rare : returns the eigenvalues (m, 3) of voxels that the kernel does not fit.
     """
 
-    def __init__(self, gtab: GradientTable, device: Device) -> None:
-        self._design = tensor_design(gtab)
-        volumes = len(self._design)
-        self._program = _program_on(device, volumes)
-        model = on_device(self._program, spread("model", _model(self._design)))
-        self._values = {**model, "volumes": volumes, "rotations": kernels.ROTATIONS}
+    def __init__(
+        self, program: Program, root: Func, design: Array, values: Mapping[str, object], rare: Callable[[Array], Array]
+    ) -> None:
+        self._program, self._name, self._rare = program, root.__name__, rare
+        model = on_device(program, spread("model", _model(design)))
+        self._values = {**model, **values, "volumes": len(design)}
 
     def __call__(self, signals: Array) -> Array:
         """Return the FA (m,) of voxels."""
         count, teams, program = len(signals), -(-len(signals) // LANES), self._program
-        with np.errstate(over="ignore"):  # of signals beyond float32, to which pseudo-inverses are fitted
+        with np.errstate(over="ignore"):  # of signals beyond float32, which the kernel leaves to the host
             words = np.ascontiguousarray(signals, np.float32).view(np.int32).ravel()
         out = program.empty(2 * LANES * teams, INTS)
         values = {**self._values, "signals": program.array(words), "voxels": count, "out": out}
-        program.run("fit_team", teams, values)
+        program.run(self._name, teams, values)
         parts = program.host(out, 2 * LANES * teams).view(np.float32).reshape(teams, 2, LANES)
         fa = parts.sum(axis=1, dtype=np.float64).ravel()[:count]
         rare = fa < 0
         if rare.any():
-            fa[rare] = np.nan_to_num(fractional_anisotropy(eigenvalues(self._design, signals[rare])))
+            fa[rare] = np.nan_to_num(fractional_anisotropy(self._rare(signals[rare])))
         return fa
 
 

@@ -101,7 +101,7 @@ def tissue_fods(
     if not options.normalise:
         return fit
     tell("normalise", 0)
-    return normalised(fit, dwi.space.affine, threads)
+    return normalised(fit, threads)
 
 
 # ----------------------------------------------------------------------------------------------------------- responses
@@ -186,14 +186,14 @@ def orders_of(responses: Responses, orders: Sequence[int], highest: int) -> list
 
 
 # ------------------------------------------------------------------------------------------------- after the fit
-def normalised(fit: FodFit, affine: Array, threads: int | None = None) -> FodFit:
+def normalised(fit: FodFit, threads: int | None = None) -> FodFit:
     """Divide all tissues by the field that makes their sum the same everywhere, as MRtrix3's ``mtnormalise`` does.
 
     This changes the coefficients of the fit, since two copies of them may be gigabytes.
     """
     densities = {name: values[..., 0] for name, values in fit.coefficients.items()}
     try:
-        known = normalise_tissues(densities, fit.mask & ~fit.failed, affine, threads=threads)
+        known = normalise_tissues(densities, fit.mask & ~fit.failed, threads=threads)
     except InputError as error:
         advice = "the tissues are not normalised: widen the mask, or give --no-normalise"
         raise InputError(f"{error.on_command_line.partition(':')[0]}, so {advice}") from error
