@@ -160,6 +160,18 @@ def test_regions_have_names_and_edges_their_counts(page):
     assert "halves.nii.gz" not in command and "--seed-sphere" in command
 
 
+def test_edges_are_asked_for_while_they_are_shown(page):
+    undo_all(page)
+    sent = "asked_for = []; WebSocket.prototype.send = function (text) { asked_for.push(text); sends.call(this, text); }"
+    page.value(f"sends = WebSocket.prototype.send; {sent}; joined.open = false")
+    after(page, lambda: slide(page, "max_angle", 20))
+    after(page, lambda: page.value("joined.open = true"))
+    assert page.value("asked_for.map((text) => JSON.parse(text).edges)") == [False, True]
+    assert column(page, "last-child")
+    page.value("WebSocket.prototype.send = sends")
+    undo_all(page)
+
+
 def test_names_of_regions_are_text(page):
     undo_all(page)
     page.value("search.value = '<b>'; search.dispatchEvent(new Event('input'))")

@@ -89,7 +89,7 @@ def test_regions_and_edges(running, files, run, tmp_path, monkeypatch, chosen):
     monkeypatch.chdir(tmp_path)
     chosen = {name: value for name, value in chosen.items() if value is not None}
     with running.connect() as channel:
-        channel.send(json.dumps({"id": 1, "options": chosen | {"nseeds": 500}}))
+        channel.send(json.dumps({"id": 1, "options": chosen | {"nseeds": 500}, "edges": True}))
         answer = read(channel.recv(60))
         channel.send(json.dumps({"id": 2, "options": chosen | {"nseeds": 500}, "save": "trx"}))
         saved = read(channel.recv(60))
@@ -125,5 +125,16 @@ def test_no_other_text_is_a_region(running, chosen):
 
 def test_no_streamline_has_no_edge(running):
     with running.connect() as channel:
-        answer = asked(channel, seed_sphere=[0, 0, 0, 30], min_length=199.0, max_length=200.0)
+        answer = asked(channel, edges=True, seed_sphere=[0, 0, 0, 30], min_length=199.0, max_length=200.0)
     assert (answer["streamlines"], answer["edges"]) == (0, [])
+
+
+def test_edges_are_counted_where_a_request_asks_for_them(running, monkeypatch):
+    counted, count = [], Parcels.edges
+    monkeypatch.setattr(Parcels, "edges", lambda self, batch: counted.append(len(batch)) or count(self, batch))
+    with running.connect() as channel:
+        answers = [asked(channel, edges=edges, seed_sphere=[0, 0, 0, 30]) for edges in (None, False, True)]
+        assert [answer["edges"] is None for answer in answers] == [True, True, False]
+        assert counted == [answers[2]["streamlines"]]
+        channel.send(json.dumps({"id": 1, "options": {"seed_sphere": [0, 0, 0, 30]}, "edges": "all"}))
+        assert json.loads(channel.recv(30))["error"] == "edges of a request is true or false"

@@ -62,7 +62,7 @@ class LiveServer:
     page : bytes
         HTML in UTF-8.
     parcels : Parcels, optional
-        Regions that requests may name, and of which answers have the edges.
+        Regions that requests may name, and of which answers have the edges if a request asks for them.
     keep : bool
         Go on when the last page is closed.
     port : int
@@ -169,7 +169,8 @@ class LiveServer:
             result = self._live.track(**options_of(request.get("options", {}), self._parcels))
             if "save" in request:
                 return file_of(result, request["save"], number)
-            return answer_of(result, self._live.command(result, "streamlines.trx"), number, self._parcels)
+            parcels = self._parcels if request.get("edges") else None
+            return answer_of(result, self._live.command(result, "streamlines.trx"), number, parcels)
         except TrackingError as error:
             return json.dumps({"id": number, "error": str(error)})
         except Exception as error:  # of a library, or of the system: later requests are answered as ever
@@ -183,8 +184,10 @@ def parsed(message: str | bytes) -> Json:
         request = json.loads(message)
     except (ValueError, RecursionError):
         raise ParameterError("a request is an object in JSON") from None
-    if not isinstance(request, dict) or not request.keys() <= {"id", "options", "save"}:
-        raise ParameterError("a request is an object in JSON with id, options and perhaps save")
+    if not isinstance(request, dict) or not request.keys() <= {"id", "options", "edges", "save"}:
+        raise ParameterError("a request is an object in JSON with id, options and perhaps edges or save")
+    if not isinstance(request.get("edges", False), bool):
+        raise ParameterError("edges of a request is true or false")
     number = request.get("id")
     if not (number is None or isinstance(number, int | str)) or len(str(number)) > 40:
         raise ParameterError("the id of a request is a number or a short text")
@@ -249,7 +252,7 @@ def _sphere(name: str, value: object) -> str:
 
 
 def answer_of(result: TrackResult, command: str, number: object, parcels: Parcels | None = None) -> bytes:
-    """Return the binary answer to a request."""
+    """Return the binary answer to a request, with the edges among parcels if there are any."""
     batch = Batch.concatenate(list(result.batches))
     head = {
         "id": number, "command": command, "streamlines": result.n_streamlines, "seeds": result.seeds,
