@@ -19,8 +19,10 @@ pytest.importorskip("ipyniivue", reason="needs ipyniivue")
 pytest.importorskip("websockets", reason="needs websockets")
 from browser import CHROMIUM, Page
 
-pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
-
+pytestmark = [
+    pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
+    pytest.mark.filterwarnings("error::DeprecationWarning"),
+]
 
 ODD = "</script><b>x"  # a region of one voxel
 REGIONS = ("left half", "right half", ODD)
