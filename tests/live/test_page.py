@@ -39,15 +39,20 @@ def served(head, *more: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def address(head, tmp_path_factory) -> Iterator[str]:
+def parcels(head, tmp_path_factory) -> Path:
+    """Write a parcellation, and beside it names.txt; return its path."""
     mask, parcels = nib.load(head.mask), tmp_path_factory.mktemp("parcels") / "halves.nii.gz"
     values = np.asarray(mask.dataobj).astype(np.int16)
     values[values.shape[0] // 2 :] *= 2
     values[tuple(np.argwhere(values)[0])] = 3
     nib.save(nib.Nifti1Image(values, mask.affine), parcels)
-    names = parcels.with_name("names.txt")
-    names.write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
-    yield from served(head, "--parcellation", str(parcels), "--parcellation-names", str(names))
+    parcels.with_name("names.txt").write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
+    return parcels
+
+
+@pytest.fixture(scope="module")
+def address(head, parcels) -> Iterator[str]:
+    yield from served(head, "--parcellation", str(parcels), "--parcellation-names", str(parcels.with_name("names.txt")))
 
 
 @pytest.fixture(scope="module")
@@ -160,6 +165,23 @@ def test_regions_have_names_and_edges_their_counts(page):
     for _ in range(2):
         command = after(page, lambda: page.value("document.getElementById('undo').click()"))
     assert "halves.nii.gz" not in command and "--seed-sphere" in command
+
+
+def test_names_that_are_written_anew_are_listed(page, parcels):
+    undo_all(page)
+    page.value("search.value = 'half'; search.dispatchEvent(new Event('input'))")
+    table, listed = parcels.with_name("names.txt"), "[...names.querySelectorAll('span')].map((span) => span.textContent)"
+    assert page.value(listed) == ["left half", "right half"]
+    known = table.read_text()
+    table.write_text(known.replace("right half", "dexter half"))
+    after(page, lambda: slide(page, "max_angle", 20))
+    assert page.value(listed) == ["left half", "dexter half"]
+    assert "halves.nii.gz:2" in after(page, lambda: page.value("names.querySelector('[title$=\"dexter half\"]').click()"))
+    table.write_text(known)
+    undo_all(page)
+    after(page, lambda: slide(page, "max_angle", 20))
+    assert page.value(listed) == ["left half", "right half"]
+    undo_all(page)
 
 
 def test_edges_are_asked_for_while_they_are_shown(page):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator
 
 import nibabel as nib
@@ -121,6 +122,35 @@ def test_no_other_text_is_a_region(running, chosen):
         text = json.loads(channel.recv(30))["error"]
         assert text and "\n" not in text and "passwd" not in text.replace("'/etc/passwd'", "")
         assert asked(channel, seed_sphere=[0, 0, 0, 30])["streamlines"] > 0
+
+
+def test_files_that_are_written_anew_are_read_again(head, options, files, tmp_path):
+    image, table = tmp_path / "parcels.nii.gz", tmp_path / "parcels.tsv"
+    for path in (image, table):
+        shutil.copy(files / path.name, path)
+    running = started(ts.Live(*head.series, **options), Parcels(image, table), keep=True)
+    ball = {"seed_sphere": [0, 0, 0, 30]}
+    with running.connect() as channel:
+        before = asked(channel, edges=True, **ball)
+        assert before["regions"] is None and asked(channel, exclude=["left back"], **ball)["streamlines"] > 0
+        table.write_text(table.read_text().replace("left back", "posterior"))
+        renamed = asked(channel, edges=True, **ball)
+        assert renamed["regions"] == ["posterior", "left front", "right (30)", "right (31)"]
+        new = {"left back": "posterior"}
+        assert renamed["edges"] == [[new.get(first, first), new.get(second, second), count]
+                                    for first, second, count in before["edges"]]
+        assert "is no region" in asked(channel, exclude=["left back"], **ball)["error"]
+        values = np.asarray(nib.load(image).dataobj).copy()
+        values[values == 7] = 12
+        nib.save(nib.Nifti1Image(values, nib.load(image).affine), image)
+        assert "is no region" in asked(channel, exclude=["posterior"], **ball)["error"]
+        joined = asked(channel, edges=True, **ball)
+        assert joined["regions"] == ["left front", "right (30)", "right (31)"]
+        assert "posterior" not in {name for *pair, _ in joined["edges"] for name in pair}
+        image.write_bytes(b"")  # half of it is there
+        assert "parcels.nii.gz: " in asked(channel, edges=True, **ball)["error"]
+        shutil.copy(files / image.name, image)
+        assert asked(channel, edges=True, **ball)["edges"] == renamed["edges"]
 
 
 def test_no_streamline_has_no_edge(running):
