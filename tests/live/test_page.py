@@ -170,13 +170,15 @@ def test_regions_have_names_and_edges_their_counts(page):
 def test_names_that_are_written_anew_are_listed(page, parcels):
     undo_all(page)
     page.value("search.value = 'half'; search.dispatchEvent(new Event('input'))")
-    table, listed = parcels.with_name("names.txt"), "[...names.querySelectorAll('span')].map((span) => span.textContent)"
+    listed = "[...names.querySelectorAll('span')].map((span) => span.textContent)"
+    table = parcels.with_name("names.txt")
     assert page.value(listed) == ["left half", "right half"]
     known = table.read_text()
     table.write_text(known.replace("right half", "dexter half"))
     after(page, lambda: slide(page, "max_angle", 20))
     assert page.value(listed) == ["left half", "dexter half"]
-    assert "halves.nii.gz:2" in after(page, lambda: page.value("names.querySelector('[title$=\"dexter half\"]').click()"))
+    seeded = after(page, lambda: page.value("names.querySelector('[title$=\"dexter half\"]').click()"))
+    assert "halves.nii.gz:2" in seeded
     table.write_text(known)
     undo_all(page)
     after(page, lambda: slide(page, "max_angle", 20))
@@ -186,11 +188,11 @@ def test_names_that_are_written_anew_are_listed(page, parcels):
 
 def test_edges_are_asked_for_while_they_are_shown(page):
     undo_all(page)
-    sent = "asked_for = []; WebSocket.prototype.send = function (text) { asked_for.push(text); sends.call(this, text); }"
-    page.value(f"sends = WebSocket.prototype.send; {sent}; joined.open = false")
+    keep = "WebSocket.prototype.send = function (text) { texts.push(text); sends.call(this, text); }"
+    page.value(f"sends = WebSocket.prototype.send; texts = []; {keep}; joined.open = false")
     after(page, lambda: slide(page, "max_angle", 20))
     after(page, lambda: page.value("joined.open = true"))
-    assert page.value("asked_for.map((text) => JSON.parse(text).edges)") == [False, True]
+    assert page.value("texts.map((text) => JSON.parse(text).edges)") == [False, True]
     assert column(page, "last-child")
     page.value("WebSocket.prototype.send = sends")
     undo_all(page)

@@ -199,7 +199,7 @@ def state_of_file(path: Path) -> FileState:
 
 
 def state_of(path: AnyPath) -> tuple[FileState, ...]:
-    """Return :func:`state_of_file` of the files of an image, or of any other file; raise InputError if one is missing."""
+    """Return :func:`state_of_file` of the files of an image, or of another file; raise InputError if one is missing."""
     return tuple(state_of_file(existing_path(file)) for file in reader_of(Path(path)).files(existing_path(path)))
 
 
@@ -289,7 +289,7 @@ def _voxels_by_label(path: Path, _: tuple[FileState, ...]) -> dict[int, Array]:
     voxels = np.flatnonzero(labels).astype(np.int32 if labels.size < 2**31 else np.int64)
     voxels = voxels[np.argsort(labels[voxels], kind="stable")]
     known, first = np.unique(labels[voxels], return_index=True)
-    return dict(zip(known.tolist(), np.split(voxels, first[1:]), strict=True))
+    return dict(zip(map(int, known), np.split(voxels, first[1:]), strict=True))
 
 
 def grid_of(path: Path, image: Image, *, sheared: bool = False) -> Space:
