@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -66,6 +67,16 @@ def odd_address(head, tmp_path_factory) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
+def tilted_address(head, tmp_path_factory) -> Iterator[str]:
+    """Serve an image whose axes are oblique."""
+    mask, path = nib.load(head.mask), tmp_path_factory.mktemp("image") / "tilted.nii.gz"
+    values = np.asarray(mask.dataobj) * (20 + 80 * (np.indices(mask.shape) // 4 % 2).sum(axis=0)).astype(np.float32)
+    turn = nib.affines.from_matvec(nib.eulerangles.euler2mat(x=0.35, y=-0.2, z=0.1))
+    nib.save(nib.Nifti1Image(values, turn @ mask.affine), path)
+    yield from served(head, "--image", str(path))
+
+
+@pytest.fixture(scope="module")
 def page(address, tmp_path_factory) -> Iterator[Page]:
     with Page(tmp_path_factory.mktemp("profile")) as page:
         page.open(address)
@@ -119,6 +130,20 @@ def test_a_click_places_seeds_and_a_drag_moves_them(page):
     dragged = after(page, lambda: page.press(x + 0.2 * width, y + 0.3 * height, to=end))
     assert seeds(dragged) not in (seeds(first), seeds(second))
     assert " streamlines of 1,000 seeds" in text(page, "counts")
+
+
+def test_a_click_lies_in_the_slice_that_is_shown(page):
+    """Also after a click into another slice, which has moved it."""
+    x, y, width, height = scene(page)
+
+    def clicked(right: float, down: float) -> list[float]:
+        return seeds(after(page, lambda: page.press(x + right * width, y + down * height)))
+
+    for first, second in itertools.permutations([(0.22, 0.28), (0.71, 0.24), (0.25, 0.76)], 2):
+        crosshair = clicked(*first)
+        moved = clicked(*second)
+        unmoved = [before for before, now in zip(crosshair[:3], moved, strict=False) if before == now]
+        assert len(unmoved) == 1, (crosshair, moved)
 
 
 def test_sliders_and_choices_track_anew(page):
@@ -382,7 +407,8 @@ def test_an_error_stays_when_an_earlier_picture_follows(page):
     assert page.value("problem.hidden && Number(document.body.dataset.answered) === wrong + 1")
 
 
-def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
+@pytest.mark.parametrize("which", ["odd_address", "tilted_address"])
+def test_painted_slices_are_those_of_niivue(which, request, tmp_path):
     """Grey values agree, in each slice, where neither has lines, letters or a crosshair.
 
     They differ at the border of the head, which NiiVue draws sharper.
@@ -392,7 +418,7 @@ def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
         return np.asarray(Image.open(tmp_path / name).convert("RGB"), float)[y : y + height, x : x + width]
 
     with Page(tmp_path / "profile") as page:
-        page.open(odd_address)
+        page.open(request.getfixturevalue(which))
         page.until("document.body?.dataset.answered")
         x, y, width, height = map(round, scene(page))
         after(page, lambda: page.press(x + 0.2 * width, y + 0.3 * height))
