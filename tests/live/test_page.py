@@ -15,6 +15,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.ndimage import binary_dilation
 
 pytest.importorskip("ipyniivue", reason="needs ipyniivue")
 pytest.importorskip("websockets", reason="needs websockets")
@@ -361,6 +362,34 @@ def test_with_a_gpu_niivue_draws(address, tmp_path):
         after(page, lambda: slide(page, "nseeds", 2))
         assert many > coloured_pixels(page, tmp_path / "few.png") > 300
         assert page.problems == []
+
+
+def coloured_places(page: Page, path: Path) -> np.ndarray:
+    """Return where the scene has the colours of streamlines, (height, width)."""
+    page.picture(path)
+    x, y, width, height = map(round, scene(page))
+    values = np.asarray(Image.open(path).convert("RGB"), int)[y : y + height, x : x + width]
+    return np.ptp(values, axis=-1) > 120
+
+
+def test_streamlines_near_an_oblique_slice_are_the_same_with_a_gpu(tilted_address, tmp_path):
+    places, link = [], tilted_address
+    for number, script in enumerate((UNNAMED, "")):
+        with Page(tmp_path / f"profile-{number}", 900, 600) as page:
+            page.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+            page.open(link)
+            page.until("document.body?.dataset.answered")
+            if not number:
+                after(page, lambda page=page: slide(page, "radius", 20))
+                link = page.value("location.href")
+            slide(page, "view", "0")
+            page.until("document.body.dataset.idle === 'true'")
+            page.value("new Promise((resolve) => setTimeout(resolve, 1000))")
+            places.append(coloured_places(page, tmp_path / f"{number}.png"))
+            assert page.value("slices.hidden") == (number == 0)
+    for first, second in (places, places[::-1]):
+        assert first.sum() > 800
+        assert (first & binary_dilation(second, iterations=3)).sum() > 0.7 * first.sum()
 
 
 # the first answer comes twice, so that two pictures are wanted at once

@@ -1,7 +1,6 @@
 // Paints slices, and the streamlines near them, on a 2-D canvas. Without a GPU, WebGL takes ten times as long.
 const painterOf = (viewer, canvas, slabMM) => {
   const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
-  const AXES = [[0, 1, 2], [0, 2, 1], [1, 2, 0]]; // to the right, up and away of axial, coronal and sagittal slices
   const MOST = 512; // pixels of a slice along an axis, before the canvas enlarges it
   const known = []; // the last slice of each kind without streamlines, whose text says what it shows
   const buffers = []; // the pixels of each kind of slice on the canvas, which are used again
@@ -16,18 +15,16 @@ const painterOf = (viewer, canvas, slabMM) => {
     return { img, hdr, low, high, inverse, origin: [a[3], b[3], c[3]], shape: [nx, ny, nz], side: Math.min(...sides) };
   })();
 
-  // the plane of voxels through the crosshair, as NiiVue shows it and finds clicks in it; it tilts where the image does:
-  // away = at + right * u + up * v, mm
+  // the plane of a tile, in which NiiVue finds clicks from now on; it sets that itself only when it draws
   const planeOf = (tile) => {
-    const place = viewer.scene.crosshairPos[2 - tile.axCorSag];
-    Object.assign(tile, { sliceFrac: place, AxyzMxy: viewer.xyMM2xyzMM(tile.axCorSag, place) }); // which NiiVue sets when it draws
-    const [u, v, w, left, up] = tile.AxyzMxy;
-    return { at: w + left * u - up * v, right: -left, up, steep: Math.hypot(1, left, up) };
+    const sliceFrac = viewer.scene.crosshairPos[2 - tile.axCorSag];
+    Object.assign(tile, { sliceFrac, AxyzMxy: viewer.xyMM2xyzMM(tile.axCorSag, sliceFrac) });
+    return slicePlane(viewer, tile.axCorSag);
   };
 
   // grey values of a slice at the distance of voxels
   const sliceOf = (tile, { at, right, up }) => {
-    const [u, v, w] = AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM, [wide, tall] = tile.fovMM;
+    const [u, v, w] = SLICE_AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM, [wide, tall] = tile.fovMM;
     const [nx, ny, nz] = image.shape, { img, hdr, low, high, inverse, origin } = image;
     const columns = Math.min(MOST, Math.ceil(wide / image.side)), rows = Math.min(MOST, Math.ceil(tall / image.side));
     const grey = new Float32Array(columns * rows);
@@ -109,7 +106,7 @@ const painterOf = (viewer, canvas, slabMM) => {
 
   // the parts of streamlines within the slab around a slice, in the colours of their directions
   const draw = (pixels, tile, { at, right, up: rise, steep }, offsets, points, wide) => {
-    const [u, v, w] = AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM;
+    const [u, v, w] = SLICE_AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM;
     const across = pixels.width / tile.fovMM[0], up = pixels.height / tile.fovMM[1];
     const most = slabMM * steep;
     const isFar = (k) => Math.abs(points[k + w] - at - right * points[k + u] - rise * points[k + v]) > most;
@@ -167,7 +164,7 @@ const painterOf = (viewer, canvas, slabMM) => {
     context.fillRect(0, 0, width, height);
     const place = crosshair();
     for (const tile of tiles()) {
-      const [x, y, wideTile, tallTile] = tile.leftTopWidthHeight.map(Math.round), axes = AXES[tile.axCorSag];
+      const [x, y, wideTile, tallTile] = tile.leftTopWidthHeight.map(Math.round), axes = SLICE_AXES[tile.axCorSag];
       const plane = planeOf(tile), scale = wideTile / tile.fovMM[0];
       let pixels = buffers[tile.axCorSag];
       if (pixels?.width !== wideTile || pixels.height !== tallTile) pixels = buffers[tile.axCorSag] = new ImageData(wideTile, tallTile);
