@@ -76,7 +76,8 @@ def test_memory_stays_below_a_limit_while_a_slider_moves(head, options, monkeypa
     finally:
         tracemalloc.stop()
     assert tables > 1e6 and len(made) == 20
-    assert max(traced) - traced[4] < tables < traced[1] - traced[0] + 1e5
+    middle = np.median(traced[3:7]), np.median(traced[12:])  # other threads may hold something for a moment
+    assert middle[1] - middle[0] < tables < middle[0] - traced[0], traced
     made.clear()
     for angle in (41, 40, 39):
         live.track(seed_sphere=CENTRES[0], max_angle=angle)
