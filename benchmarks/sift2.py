@@ -25,16 +25,16 @@ MEASURE = """
 import json, os, resource, subprocess, sys, time
 begun = time.perf_counter()
 subprocess.run(sys.argv[2:], check=True)
-told = resource.getrusage(resource.RUSAGE_CHILDREN)
-found = {"seconds": round(time.perf_counter() - begun, 2), "cpu_seconds": round(told.ru_utime + told.ru_stime, 2),
-         "peak_gb": round(told.ru_maxrss * 1024 / 1e9, 2)}
-open(sys.argv[1], "w").write(json.dumps(found))
+usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+costs = {"seconds": round(time.perf_counter() - begun, 2), "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 2),
+         "peak_gb": round(usage.ru_maxrss * 1024 / 1e9, 2)}
+open(sys.argv[1], "w").write(json.dumps(costs))
 """
 
 
 def measured(folder: Path, *command: object) -> dict[str, float]:
     """Run a program; return the seconds that it took, and its peak of memory."""
-    path = folder / "told.json"
+    path = folder / "costs.json"
     subprocess.run([sys.executable, "-c", MEASURE, path, *map(str, command)], check=True)
     return json.loads(path.read_text(encoding="utf-8"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import sys
+import threading
 
 import nibabel as nib
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
+from tistreamlines.live import notebook
 from tistreamlines.live.tracker import Silent
 
 ipyniivue = pytest.importorskip("ipyniivue", reason="needs ipyniivue")
@@ -84,6 +86,44 @@ def test_a_widget_that_was_closed_gets_no_more(live):
     widget.close()
     live.track(seed_sphere="4,-6,2,9", nseeds=50)
     assert points_of(widget) == before and not live._views
+
+
+def test_widgets_show_the_last_run_of_several_threads(live, monkeypatch):
+    """Though the widget takes longer for an earlier one."""
+    widget, show, seeds = live.view(nseeds=20), notebook.show, []
+    began, later = threading.Event(), threading.Event()
+
+    def slowly(view, result) -> None:
+        if result.seeds == 30:
+            began.set()
+            later.wait(1)
+        show(view, result)
+        seeds.append(result.seeds)
+        later.set()
+
+    monkeypatch.setattr(notebook, "show", slowly)
+    earlier = threading.Thread(target=lambda: live.track(seed_sphere="4,-6,2,9", nseeds=30))
+    earlier.start()
+    assert began.wait(30)
+    result = live.track(seed_sphere="-14,0,8,7", nseeds=40)
+    earlier.join()
+    assert seeds == [30, 40] and points_of(widget) == points(result)
+
+
+def test_a_widget_that_tracks_shows_what_it_tracked(live, monkeypatch):
+    """And so do others."""
+    widgets, show, left = [live.view(nseeds=20) for _ in range(2)], notebook.show, [1]
+
+    def once_more(view, result) -> None:
+        show(view, result)
+        if left:
+            left.pop()
+            live.track(seed_sphere="-14,0,8,7", nseeds=40)
+
+    monkeypatch.setattr(notebook, "show", once_more)
+    live.track(seed_sphere="4,-6,2,9", nseeds=30)
+    drawn = [points_of(widget) for widget in widgets]
+    assert drawn == [points(live.track(seed_sphere="-14,0,8,7", nseeds=40))] * 2
 
 
 def test_without_ipyniivue(live, monkeypatch):

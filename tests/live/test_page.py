@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -14,13 +15,16 @@ import nibabel as nib
 import numpy as np
 import pytest
 from PIL import Image
+from scipy.ndimage import binary_dilation
 
 pytest.importorskip("ipyniivue", reason="needs ipyniivue")
 pytest.importorskip("websockets", reason="needs websockets")
 from browser import CHROMIUM, Page
 
-pytestmark = [pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium")]
-
+pytestmark = [
+    pytest.mark.nightly, pytest.mark.skipif(CHROMIUM is None, reason="needs chromium"),
+    pytest.mark.filterwarnings("error::DeprecationWarning"),
+]
 
 ODD = "</script><b>x"  # a region of one voxel
 REGIONS = ("left half", "right half", ODD)
@@ -37,15 +41,20 @@ def served(head, *more: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def address(head, tmp_path_factory) -> Iterator[str]:
+def parcels(head, tmp_path_factory) -> Path:
+    """Write a parcellation, and beside it names.txt; return its path."""
     mask, parcels = nib.load(head.mask), tmp_path_factory.mktemp("parcels") / "halves.nii.gz"
     values = np.asarray(mask.dataobj).astype(np.int16)
     values[values.shape[0] // 2 :] *= 2
     values[tuple(np.argwhere(values)[0])] = 3
     nib.save(nib.Nifti1Image(values, mask.affine), parcels)
-    names = parcels.with_name("names.txt")
-    names.write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
-    yield from served(head, "--parcellation", str(parcels), "--parcellation-names", str(names))
+    parcels.with_name("names.txt").write_text("".join(f"{k} {name}\n" for k, name in enumerate(REGIONS, 1)))
+    return parcels
+
+
+@pytest.fixture(scope="module")
+def address(head, parcels) -> Iterator[str]:
+    yield from served(head, "--parcellation", str(parcels), "--parcellation-names", str(parcels.with_name("names.txt")))
 
 
 @pytest.fixture(scope="module")
@@ -55,6 +64,16 @@ def odd_address(head, tmp_path_factory) -> Iterator[str]:
     values = np.asarray(mask.dataobj) * np.indices(mask.shape).sum(axis=0).astype(np.float32)
     image = nib.Nifti1Image(values, mask.affine).as_reoriented(np.array([[2, -1], [0, 1], [1, -1]]))
     nib.save(image, path)
+    yield from served(head, "--image", str(path))
+
+
+@pytest.fixture(scope="module")
+def tilted_address(head, tmp_path_factory) -> Iterator[str]:
+    """Serve an image whose axes are oblique."""
+    mask, path = nib.load(head.mask), tmp_path_factory.mktemp("image") / "tilted.nii.gz"
+    values = np.asarray(mask.dataobj) * (20 + 80 * (np.indices(mask.shape) // 4 % 2).sum(axis=0)).astype(np.float32)
+    turn = nib.affines.from_matvec(nib.eulerangles.euler2mat(x=0.35, y=-0.2, z=0.1))
+    nib.save(nib.Nifti1Image(values, turn @ mask.affine), path)
     yield from served(head, "--image", str(path))
 
 
@@ -114,6 +133,20 @@ def test_a_click_places_seeds_and_a_drag_moves_them(page):
     assert " streamlines of 1,000 seeds" in text(page, "counts")
 
 
+def test_a_click_lies_in_the_slice_that_is_shown(page):
+    """Also after a click into another slice, which has moved it."""
+    x, y, width, height = scene(page)
+
+    def clicked(right: float, down: float) -> list[float]:
+        return seeds(after(page, lambda: page.press(x + right * width, y + down * height)))
+
+    for first, second in itertools.permutations([(0.22, 0.28), (0.71, 0.24), (0.25, 0.76)], 2):
+        crosshair = clicked(*first)
+        moved = clicked(*second)
+        unmoved = [before for before, now in zip(crosshair[:3], moved, strict=False) if before == now]
+        assert len(unmoved) == 1, (crosshair, moved)
+
+
 def test_sliders_and_choices_track_anew(page):
     assert "--max-angle 12" in after(page, lambda: slide(page, "max_angle", 12))
     assert "--nseeds 100" in after(page, lambda: slide(page, "nseeds", 2))
@@ -158,6 +191,37 @@ def test_regions_have_names_and_edges_their_counts(page):
     for _ in range(2):
         command = after(page, lambda: page.value("document.getElementById('undo').click()"))
     assert "halves.nii.gz" not in command and "--seed-sphere" in command
+
+
+def test_names_that_are_written_anew_are_listed(page, parcels):
+    undo_all(page)
+    page.value("search.value = 'half'; search.dispatchEvent(new Event('input'))")
+    listed = "[...names.querySelectorAll('span')].map((span) => span.textContent)"
+    table = parcels.with_name("names.txt")
+    assert page.value(listed) == ["left half", "right half"]
+    known = table.read_text()
+    table.write_text(known.replace("right half", "dexter half"))
+    after(page, lambda: slide(page, "max_angle", 20))
+    assert page.value(listed) == ["left half", "dexter half"]
+    seeded = after(page, lambda: page.value("names.querySelector('[title$=\"dexter half\"]').click()"))
+    assert "halves.nii.gz:2" in seeded
+    table.write_text(known)
+    undo_all(page)
+    after(page, lambda: slide(page, "max_angle", 20))
+    assert page.value(listed) == ["left half", "right half"]
+    undo_all(page)
+
+
+def test_edges_are_asked_for_while_they_are_shown(page):
+    undo_all(page)
+    keep = "WebSocket.prototype.send = function (text) { texts.push(text); sends.call(this, text); }"
+    page.value(f"sends = WebSocket.prototype.send; texts = []; {keep}; joined.open = false")
+    after(page, lambda: slide(page, "max_angle", 20))
+    after(page, lambda: page.value("joined.open = true"))
+    assert page.value("texts.map((text) => JSON.parse(text).edges)") == [False, True]
+    assert column(page, "last-child")
+    page.value("WebSocket.prototype.send = sends")
+    undo_all(page)
 
 
 def test_names_of_regions_are_text(page):
@@ -300,6 +364,34 @@ def test_with_a_gpu_niivue_draws(address, tmp_path):
         assert page.problems == []
 
 
+def coloured_places(page: Page, path: Path) -> np.ndarray:
+    """Return where the scene has the colours of streamlines, (height, width)."""
+    page.picture(path)
+    x, y, width, height = map(round, scene(page))
+    values = np.asarray(Image.open(path).convert("RGB"), int)[y : y + height, x : x + width]
+    return np.ptp(values, axis=-1) > 120
+
+
+def test_streamlines_near_an_oblique_slice_are_the_same_with_a_gpu(tilted_address, tmp_path):
+    places, link = [], tilted_address
+    for number, script in enumerate((UNNAMED, "")):
+        with Page(tmp_path / f"profile-{number}", 900, 600) as page:
+            page.call("Page.addScriptToEvaluateOnNewDocument", source=script)
+            page.open(link)
+            page.until("document.body?.dataset.answered")
+            if not number:
+                after(page, lambda page=page: slide(page, "radius", 20))
+                link = page.value("location.href")
+            slide(page, "view", "0")
+            page.until("document.body.dataset.idle === 'true'")
+            page.value("new Promise((resolve) => setTimeout(resolve, 1000))")
+            places.append(coloured_places(page, tmp_path / f"{number}.png"))
+            assert page.value("slices.hidden") == (number == 0)
+    for first, second in (places, places[::-1]):
+        assert first.sum() > 800
+        assert (first & binary_dilation(second, iterations=3)).sum() > 0.7 * first.sum()
+
+
 # the first answer comes twice, so that two pictures are wanted at once
 TWICE = (
     "const send = WebSocket.prototype.send; WebSocket.prototype.send = function (text) {"
@@ -344,7 +436,8 @@ def test_an_error_stays_when_an_earlier_picture_follows(page):
     assert page.value("problem.hidden && Number(document.body.dataset.answered) === wrong + 1")
 
 
-def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
+@pytest.mark.parametrize("which", ["odd_address", "tilted_address"])
+def test_painted_slices_are_those_of_niivue(which, request, tmp_path):
     """Grey values agree, in each slice, where neither has lines, letters or a crosshair.
 
     They differ at the border of the head, which NiiVue draws sharper.
@@ -354,7 +447,7 @@ def test_painted_slices_are_those_of_niivue(odd_address, tmp_path):
         return np.asarray(Image.open(tmp_path / name).convert("RGB"), float)[y : y + height, x : x + width]
 
     with Page(tmp_path / "profile") as page:
-        page.open(odd_address)
+        page.open(request.getfixturevalue(which))
         page.until("document.body?.dataset.answered")
         x, y, width, height = map(round, scene(page))
         after(page, lambda: page.press(x + 0.2 * width, y + 0.3 * height))

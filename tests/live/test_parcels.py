@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator
 
 import nibabel as nib
@@ -89,7 +90,7 @@ def test_regions_and_edges(running, files, run, tmp_path, monkeypatch, chosen):
     monkeypatch.chdir(tmp_path)
     chosen = {name: value for name, value in chosen.items() if value is not None}
     with running.connect() as channel:
-        channel.send(json.dumps({"id": 1, "options": chosen | {"nseeds": 500}}))
+        channel.send(json.dumps({"id": 1, "options": chosen | {"nseeds": 500}, "edges": True}))
         answer = read(channel.recv(60))
         channel.send(json.dumps({"id": 2, "options": chosen | {"nseeds": 500}, "save": "trx"}))
         saved = read(channel.recv(60))
@@ -123,7 +124,47 @@ def test_no_other_text_is_a_region(running, chosen):
         assert asked(channel, seed_sphere=[0, 0, 0, 30])["streamlines"] > 0
 
 
+def test_files_that_are_written_anew_are_read_again(head, options, files, tmp_path):
+    image, table = tmp_path / "parcels.nii.gz", tmp_path / "parcels.tsv"
+    for path in (image, table):
+        shutil.copy(files / path.name, path)
+    running = started(ts.Live(*head.series, **options), Parcels(image, table), keep=True)
+    ball = {"seed_sphere": [0, 0, 0, 30]}
+    with running.connect() as channel:
+        before = asked(channel, edges=True, **ball)
+        assert before["regions"] is None and asked(channel, exclude=["left back"], **ball)["streamlines"] > 0
+        table.write_text(table.read_text().replace("left back", "posterior"))
+        renamed = asked(channel, edges=True, **ball)
+        assert renamed["regions"] == ["posterior", "left front", "right (30)", "right (31)"]
+        new = {"left back": "posterior"}
+        assert renamed["edges"] == [[new.get(first, first), new.get(second, second), count]
+                                    for first, second, count in before["edges"]]
+        assert "is no region" in asked(channel, exclude=["left back"], **ball)["error"]
+        values = np.asarray(nib.load(image).dataobj).copy()
+        values[values == 7] = 12
+        nib.save(nib.Nifti1Image(values, nib.load(image).affine), image)
+        assert "is no region" in asked(channel, exclude=["posterior"], **ball)["error"]
+        joined = asked(channel, edges=True, **ball)
+        assert joined["regions"] == ["left front", "right (30)", "right (31)"]
+        assert "posterior" not in {name for *pair, _ in joined["edges"] for name in pair}
+        image.write_bytes(b"")  # half of it is there
+        assert "parcels.nii.gz: " in asked(channel, edges=True, **ball)["error"]
+        shutil.copy(files / image.name, image)
+        assert asked(channel, edges=True, **ball)["edges"] == renamed["edges"]
+
+
 def test_no_streamline_has_no_edge(running):
     with running.connect() as channel:
-        answer = asked(channel, seed_sphere=[0, 0, 0, 30], min_length=199.0, max_length=200.0)
+        answer = asked(channel, edges=True, seed_sphere=[0, 0, 0, 30], min_length=199.0, max_length=200.0)
     assert (answer["streamlines"], answer["edges"]) == (0, [])
+
+
+def test_edges_are_counted_where_a_request_asks_for_them(running, monkeypatch):
+    counted, count = [], Parcels.edges
+    monkeypatch.setattr(Parcels, "edges", lambda self, batch: counted.append(len(batch)) or count(self, batch))
+    with running.connect() as channel:
+        answers = [asked(channel, edges=edges, seed_sphere=[0, 0, 0, 30]) for edges in (None, False, True)]
+        assert [answer["edges"] is None for answer in answers] == [True, True, False]
+        assert counted == [answers[2]["streamlines"]]
+        channel.send(json.dumps({"id": 1, "options": {"seed_sphere": [0, 0, 0, 30]}, "edges": "all"}))
+        assert json.loads(channel.recv(30))["error"] == "edges of a request is true or false"

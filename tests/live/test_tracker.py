@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import shutil
+import tracemalloc
 
 import nibabel as nib
 import numpy as np
@@ -10,7 +12,7 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.live.tracker import Silent
-from tistreamlines.run import plan
+from tistreamlines.run import memory, plan
 from tistreamlines.tracking.engine.engine import Engine
 
 pytestmark = pytest.mark.filterwarnings("ignore:no streamline was accepted")
@@ -53,6 +55,49 @@ def test_the_series_is_fitted_once(head, options, monkeypatch):
     live.track(seed_sphere=CENTRES[0], fa_threshold=0.3)
     live.track(seed_sphere=CENTRES[0], max_angle=40)
     assert len(reads) == 1, "tables are made anew of what was read"
+
+
+def test_memory_stays_below_a_limit_while_a_slider_moves(head, options, monkeypatch):
+    """Bytes of arrays, wherever they are; the values that were used last are there without a fit or new tables."""
+    live, made, traced = ts.Live(*head.series, dg="prob", **options), [], []
+    live.track(seed_sphere=CENTRES[0], max_angle=20)
+    first, prepare = live._memory.bytes, plan._prepare
+    live.track(seed_sphere=CENTRES[0], max_angle=21)
+    tables = live._memory.bytes - first
+    monkeypatch.setattr(memory, "MOST_BYTES", first + 3 * tables + tables // 2)
+    monkeypatch.setattr(plan, "_prepare", lambda *arguments, **how: made.append(1) or prepare(*arguments, **how))
+    tracemalloc.start()
+    try:
+        for angle in range(22, 42):
+            live.track(seed_sphere=CENTRES[0], max_angle=angle)
+            gc.collect()
+            traced.append(tracemalloc.get_traced_memory()[0])
+            assert live._memory.bytes <= memory.MOST_BYTES
+    finally:
+        tracemalloc.stop()
+    assert tables > 1e6 and len(made) == 20
+    middle = np.median(traced[3:7]), np.median(traced[12:])  # other threads may hold something for a moment
+    assert middle[1] - middle[0] < tables < middle[0] - traced[0], traced
+    made.clear()
+    for angle in (41, 40, 39):
+        live.track(seed_sphere=CENTRES[0], max_angle=angle)
+    assert not made
+    result = live.track(seed_sphere=CENTRES[0], max_angle=22)
+    assert len(made) == 1
+    assert same(result, ts.track(*head.series, dg="prob", seed_sphere=CENTRES[0], max_angle=22, **options))
+
+
+def test_the_last_result_of_each_kind_stays(monkeypatch):
+    """Though it is larger than the limit: a fit that every value of a slider needs."""
+    known = memory.Memory()
+    monkeypatch.setattr(memory, "MOST_BYTES", 1000)
+    known.store("odf", {"shells": 1}, {"a": np.zeros(2000, np.uint8)}, {})
+    for angle in range(5):
+        known.store("tables", {"angle": angle}, {"a": np.full(700, angle, np.uint8)}, {})
+        assert known.load("tables", {"angle": angle}, lambda arrays, _: arrays["a"][0]) == angle
+    assert known.bytes == 2700
+    assert known.load("odf", {"shells": 1}, lambda arrays, _: len(arrays["a"])) == 2000
+    assert known.load("tables", {"angle": 3}, lambda arrays, _: arrays) is None
 
 
 def test_the_engine_stays_open(head, options, monkeypatch):

@@ -12,6 +12,7 @@ import pytest
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError, OutputError
+from tistreamlines.io import images
 from tistreamlines.live.parcels import Parcels
 from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.finished import difference_from, finished_run
@@ -79,6 +80,26 @@ def test_live_runs(head, files, options):
         for other in LABELS[:2]:
             chosen = {"seed_mask": f"{files}/labels.nii.gz:{label}", "include": f"{files}/labels.nii.gz:{other}"}
             assert points(live.track(**chosen)) == points(ts.track(*head.series, **options | chosen))
+
+
+@pytest.mark.parametrize("name", ["labels.nii.gz", "labels.img"])
+def test_an_image_is_read_once_for_all_of_its_labels(files, tmp_path, monkeypatch, name):
+    """Until it is written anew."""
+    image, read, paths = nib.load(files / "labels.nii.gz"), images.read_array, []
+    kind = nib.Nifti1Pair if name.endswith("img") else nib.Nifti1Image
+    nib.save(kind(np.asarray(image.dataobj), image.affine), tmp_path / name)
+    monkeypatch.setattr(images, "read_array", lambda path, image: paths.append(path) or read(path, image))
+
+    def voxels(label: int) -> np.ndarray:
+        return np.asarray(images.open_image(f"{tmp_path / name}:{label}").image.dataobj)
+
+    for label in LABELS:
+        assert np.array_equal(voxels(label), np.asarray(nib.load(files / f"{label}.nii.gz").dataobj))
+    assert paths == [tmp_path / name]
+    nib.save(kind(np.asarray(image.dataobj)[::-1], image.affine), tmp_path / name)
+    for label in LABELS:
+        assert np.array_equal(voxels(label), np.asarray(nib.load(files / f"{label}.nii.gz").dataobj)[::-1])
+    assert len(paths) == 2
 
 
 def test_a_file_with_such_a_name_is_that_file(head, files, options, tmp_path):

@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import time
 import urllib.request
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,12 @@ class Page:
         command = [str(CHROMIUM), *FLAGS, f"--user-data-dir={folder}", f"--window-size={width},{height}", "about:blank"]
         self._browser = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
         assert self._browser.stderr is not None
-        place = next(found[1] for line in self._browser.stderr if (found := re.search(r"ws://([^/]+)/", line)))
+        place = next(match[1] for line in self._browser.stderr if (match := re.search(r"ws://([^/]+)/", line)))
         self._numbers, self.problems = itertools.count(1), list[str]()
         with urllib.request.urlopen(f"http://{place}/json/list") as pages:
             address = next(page for page in json.load(pages) if page["type"] == "page")["webSocketDebuggerUrl"]
-        self._channel = connect(address, max_size=None)
+        self._held = ExitStack()
+        self._channel = self._held.enter_context(connect(address, max_size=None))
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
         self.resize(width, height)
@@ -53,7 +55,7 @@ class Page:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._channel.close()
+        self._held.close()
         self._browser.kill()
         self._browser.wait()
 
@@ -97,9 +99,9 @@ class Page:
 
     def value(self, expression: str) -> Any:
         """Return the value of an expression; promises are awaited."""
-        done = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in done, done
-        return done["result"].get("value")
+        answer = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in answer, answer
+        return answer["result"].get("value")
 
     def until(self, expression: str, seconds: float = PATIENCE) -> Any:
         """Wait until an expression is true; return its value."""

@@ -47,9 +47,10 @@ def started(live: ts.Live, parcels: Parcels | None = None, **options) -> Running
     return Running(server, thread)
 
 
-def asked(channel: ClientConnection, **options) -> dict:
+def asked(channel: ClientConnection, *, edges: bool | None = None, **options) -> dict:
     """Send a request; return the head of the answer, with its points and places."""
-    channel.send(json.dumps({"id": 1, "options": {"seed_sphere": SPHERE, "nseeds": 40} | options}))
+    more = {} if edges is None else {"edges": edges}
+    channel.send(json.dumps({"id": 1, "options": {"seed_sphere": SPHERE, "nseeds": 40} | options} | more))
     return read(channel.recv(30))
 
 

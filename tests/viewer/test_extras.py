@@ -90,6 +90,26 @@ def test_weights_and_groups_are_those_of_the_streamlines_that_are_drawn(files, m
     assert list(scene.extras.shown) == ["high"]
 
 
+def test_values_of_points_and_of_streamlines_have_other_names(files):
+    """Though both are called the same in the file, and whatever others are called."""
+    whole = bundle()
+    points = {name: whole.points[:, axis] for axis, name in enumerate(("cost", "cost (at points)", "depth"))}
+    streamlines = {name: np.arange(LINES) + place for place, name in enumerate(("cost", "cost (at points)", "number"))}
+    stored = replace(whole, data_per_point=points, data_per_streamline=streamlines)
+    scene = scene_of("a.trx", lambda: [stored], None, ExtraMaker("a.trx"))
+    assert {each.name: each.of_points for each in scene.extras.values} == {
+        "cost (at points) (at points)": True, "cost (at points) (at points) (at points)": True, "depth": True,
+        "cost (of streamlines)": False, "cost (at points) (of streamlines)": False, "number": False,
+    }
+    numbers = numbers_of(scene)
+    np.testing.assert_array_equal(numbers["cost (of streamlines)"], np.arange(LINES))
+    del points["cost (at points)"], streamlines["cost (at points)"]
+    stored = replace(whole, data_per_point=points, data_per_streamline=streamlines)
+    scene = scene_of("a.trx", lambda: [stored], None, ExtraMaker("a.trx"))
+    names = [each.name for each in scene.extras.values]
+    assert names == ["cost (at points)", "depth", "cost (of streamlines)", "number"]
+
+
 def test_values_of_a_file_keep_their_names_apart_from_maps_and_weights(files):
     """Also where the other name is taken; all of them are there."""
     whole = bundle()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 NODE_OPTIONS = (
     "connectome_nodes", "connectome_measure", "connectome_sample", "connectome_assignment", "connectome_radius",
 )
-shown, node = group_option("Input"), group_option("Connectome")
+content, node = group_option("Input"), group_option("Connectome")
 target, counted = group_option("End of the selection"), group_option("Fixels that count")
 
 
@@ -206,14 +206,14 @@ def sift(context: click.Context, tractogram: str, output: str, quiet: bool, verb
 
 @click.command("view", cls=GroupedCommand)
 @click.argument("file", metavar="FILE")
-@shown("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
-@shown("--map", "maps", multiple=True, metavar="MAP",
+@content("--image", metavar="IMAGE", help="Image that is shown with the streamlines, such as FA or T1.")
+@content("--map", "maps", multiple=True, metavar="MAP",
         help="Colour the streamlines by this map, such as FA, at each point or by its mean along them. The map can "
         "have any grid.  [can be given several times]")
-@shown("--weights", metavar="FILE",
+@content("--weights", metavar="FILE",
         help="Colour the streamlines by a number of each, in the order of the tractogram, as tcksift2 writes them. "
         "Values of --connectome are those of weighted streamlines.")
-@shown("--group", "groups", multiple=True, metavar="NAME",
+@content("--group", "groups", multiple=True, metavar="NAME",
         help="Show this group of a .trx at first; all by default.  [can be given several times]")
 @node("--connectome", metavar="LABELS",
         help="Show the matrix of how many streamlines join two nodes of this parcellation. A click on an edge or a "

@@ -38,7 +38,6 @@ SEAL = "seal"  # a member of each file
 SIZES_AT = 26  # of the lengths of a file's name and extra field, in its header in a ZIP file
 IDLE = ("cli", "benchmarks", "phantom")  # folders that compute no streamline
 _COMPUTING = ("dipy", "llvmlite", "nibabel", "numba", "numpy", "scipy")
-MOST_BYTES = 6 << 30  # of results that memory holds
 
 
 class Results(Protocol):
@@ -51,40 +50,6 @@ class Results(Protocol):
         self, kind: str, causes: Mapping[str, object], arrays: Mapping[str, Array], values: Mapping[str, object]
     ) -> None:
         """Keep arrays, and values that JSON can represent."""
-
-
-class MemoryResults:
-    """Results in memory, for runs that one process makes again and again; those that were used last are kept.
-
-    Attributes
-    ----------
-    hashes : dict
-        SHA-256 of input files, by their places, sizes and times.
-    """
-
-    def __init__(self) -> None:
-        self.hashes: dict[tuple[object, ...], str] = {}
-        self._results: dict[str, tuple[dict[str, Array], str]] = {}
-
-    def load(self, kind: str, causes: Mapping[str, object], unpack: Unpack[T]) -> T | None:
-        """Return ``unpack(arrays, values)`` of a result, or None if it is not known."""
-        key = json.dumps([kind, causes], sort_keys=True)
-        if key not in self._results:
-            return None
-        self._results[key] = arrays, values = self._results.pop(key)  # now the last one
-        return unpack(dict(arrays), json.loads(values))
-
-    def store(
-        self, kind: str, causes: Mapping[str, object], arrays: Mapping[str, Array], values: Mapping[str, object]
-    ) -> None:
-        """Keep arrays, and values that JSON can represent."""
-        self._results[json.dumps([kind, causes], sort_keys=True)] = dict(arrays), json.dumps(values)
-        sizes = {key: sum(array.nbytes for array in each.values()) for key, (each, _) in self._results.items()}
-        for key in [*sizes][:-1]:
-            if sum(sizes.values()) <= MOST_BYTES:
-                break
-            sizes.pop(key)
-            del self._results[key]
 
 
 class Cache:

@@ -15,6 +15,7 @@ import warnings
 import zlib
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ VOLUMES_AT_ONCE = 8
 ENDINGS = (".nii.gz", ".nii", ".mif", ".mif.gz", ".mih", ".img")  # of images, which FSL's users leave out
 LABEL = re.compile(r"(.+):([0-9]{1,10})", re.DOTALL)  # a file, and a label in it
 Tell = Callable[[str], object]
+FileState = tuple[str, int, int, int]
 AnyPath = str | os.PathLike[str]
 
 
@@ -190,6 +192,17 @@ def reader_of(path: Path) -> Reader:
     return next(reader for reader in READERS if path.name.lower().endswith(reader.suffixes))
 
 
+def state_of_file(path: Path) -> FileState:
+    """Return place, inode, size and time of a file, of which one is another when it was written anew."""
+    status = path.stat()
+    return str(path.absolute()), status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def state_of(path: AnyPath) -> tuple[FileState, ...]:
+    """Return :func:`state_of_file` of the files of an image, or of another file; raise InputError if one is missing."""
+    return tuple(state_of_file(existing_path(file)) for file in reader_of(Path(path)).files(existing_path(path)))
+
+
 class OpenImage(NamedTuple):
     """An image whose header is read; it stands in for its path.
 
@@ -259,11 +272,24 @@ def _voxels_of_label(opened: OpenImage, label: int) -> OpenImage:
     shape = tuple(image.shape)
     if len(shape) not in (3, 4) or shape[3:] not in ((), (1,)):
         raise InputError(f"{path}: shape {shape} is no image of labels; give one without :{label}")
-    values, scaled = read_array(path, image).reshape(shape[:3]), image.get_data_dtype().kind != "f"
-    mask = labels_of(path, values, scaled=scaled) == label
-    if not label or not mask.any():
+    voxels = _voxels_by_label(path, state_of(path)).get(label)
+    if voxels is None:
         raise InputError(f"{path}: has no voxel of label {label}; give a label above 0 that it has")
-    return OpenImage(Path(f"{path}:{label}"), Nifti1Image(mask.astype(np.uint8), image.affine))
+    mask = np.zeros(shape[:3], np.uint8)
+    mask.flat[voxels] = 1
+    return OpenImage(Path(f"{path}:{label}"), Nifti1Image(mask, image.affine))
+
+
+@lru_cache(1)  # a run, or a page, has several regions of one image
+def _voxels_by_label(path: Path, _: tuple[FileState, ...]) -> dict[int, Array]:
+    """Return the places of the voxels of each label above 0 of an image, as numbers of a C-contiguous array."""
+    image = open_image(path).image
+    values, scaled = read_array(path, image).reshape(image.shape[:3]), image.get_data_dtype().kind != "f"
+    labels = labels_of(path, values, scaled=scaled).ravel()
+    voxels = np.flatnonzero(labels).astype(np.int32 if labels.size < 2**31 else np.int64)
+    voxels = voxels[np.argsort(labels[voxels], kind="stable")]
+    known, first = np.unique(labels[voxels], return_index=True)
+    return dict(zip(map(int, known), np.split(voxels, first[1:]), strict=True))
 
 
 def grid_of(path: Path, image: Image, *, sheared: bool = False) -> Space:

@@ -15,8 +15,9 @@ const tckOf = (offsets, points) => {
   out.fill(Infinity, place);
   return buffer;
 };
-// triangles of a sphere of radius 1: those of an octahedron, twice divided; and three discs, which slices show
-const triangles = (() => {
+// triangles of a sphere of radius 1: those of an octahedron, twice divided; and discs, which slices show, in planes of
+// two unit vectors each
+const trianglesOf = (tangents) => {
   const unit = (p) => { const r = Math.hypot(...p); return p.map((x) => x / r); };
   const middle = (a, b) => unit(a.map((x, i) => x + b[i]));
   let faces = [];
@@ -28,18 +29,14 @@ const triangles = (() => {
     const [d, e, f] = [middle(a, b), middle(b, c), middle(c, a)];
     return [[a, d, f], [d, b, e], [f, e, c], [d, e, f]];
   });
-  for (let axis = 0; axis < 3; axis++) for (let k = 0; k < 24; k++) {
-    const rim = [k, k + 1].map((i) => {
-      const point = [0, 0, 0];
-      point[(axis + 1) % 3] = Math.cos(Math.PI * i / 12);
-      point[(axis + 2) % 3] = Math.sin(Math.PI * i / 12);
-      return point;
-    });
+  for (const [first, second] of tangents) for (let k = 0; k < 24; k++) {
+    const rim = [k, k + 1].map((i) => first.map((x, axis) => x * Math.cos(Math.PI * i / 12) + second[axis] * Math.sin(Math.PI * i / 12)));
     faces.push([[0, 0, 0], rim[0], rim[1]], [[0, 0, 0], rim[1], rim[0]]);
   }
   return faces;
-})();
-const unitSphere = () => {
+};
+const unitSphere = (tangents) => {
+  const triangles = trianglesOf(tangents);
   const view = new DataView(new ArrayBuffer(84 + 50 * triangles.length));
   view.setUint32(80, triangles.length, true);
   triangles.forEach((face, i) => [[0, 0, 0], ...face].forEach((corner, k) => corner.forEach((value, axis) => {

@@ -25,7 +25,7 @@ SLIDERS = {  # option -> least, greatest and distance of values, and the unit
     "fa_threshold": (0.01, 0.6, 0.01, ""), "step_size": (0.1, 2, 0.05, "mm"), "min_length": (0, 100, 1, "mm"),
     "max_length": (10, 400, 5, "mm"),
 }
-SCRIPTS = ("painter.js", "meshes.js", "regions.js")
+SCRIPTS = ("planes.js", "painter.js", "meshes.js", "regions.js")
 ALWAYS = ("max_angle", "step_size", "min_length", "max_length")  # sliders of all getters
 
 

@@ -1,7 +1,6 @@
 // Paints slices, and the streamlines near them, on a 2-D canvas. Without a GPU, WebGL takes ten times as long.
 const painterOf = (viewer, canvas, slabMM) => {
   const context = canvas.getContext("2d", { alpha: false, willReadFrequently: true });
-  const AXES = [[0, 1, 2], [0, 2, 1], [1, 2, 0]]; // to the right, up and away of axial, coronal and sagittal slices
   const MOST = 512; // pixels of a slice along an axis, before the canvas enlarges it
   const known = []; // the last slice of each kind without streamlines, whose text says what it shows
   const buffers = []; // the pixels of each kind of slice on the canvas, which are used again
@@ -16,18 +15,26 @@ const painterOf = (viewer, canvas, slabMM) => {
     return { img, hdr, low, high, inverse, origin: [a[3], b[3], c[3]], shape: [nx, ny, nz], side: Math.min(...sides) };
   })();
 
+  // the plane of a tile, in which NiiVue finds clicks from now on; it sets that itself only when it draws
+  const planeOf = (tile) => {
+    const sliceFrac = viewer.scene.crosshairPos[2 - tile.axCorSag];
+    Object.assign(tile, { sliceFrac, AxyzMxy: viewer.xyMM2xyzMM(tile.axCorSag, sliceFrac) });
+    return slicePlane(viewer, tile.axCorSag);
+  };
+
   // grey values of a slice at the distance of voxels
-  const sliceOf = (tile, at) => {
-    const [u, v, w] = AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM, [wide, tall] = tile.fovMM;
+  const sliceOf = (tile, { at, right, up }) => {
+    const [u, v, w] = SLICE_AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM, [wide, tall] = tile.fovMM;
     const [nx, ny, nz] = image.shape, { img, hdr, low, high, inverse, origin } = image;
     const columns = Math.min(MOST, Math.ceil(wide / image.side)), rows = Math.min(MOST, Math.ceil(tall / image.side));
     const grey = new Float32Array(columns * rows);
     const scale = 255 / Math.max(high - low, 1e-30), slope = (hdr.scl_slope || 1) * scale, shift = ((hdr.scl_inter || 0) - low) * scale;
-    const step = inverse.map((row) => row[u] * wide / columns), point = [0, 0, 0], begin = [0, 0, 0];
+    const step = inverse.map((row) => (row[u] + right * row[w]) * wide / columns), point = [0, 0, 0], begin = [0, 0, 0];
     for (let j = 0, o = 0; j < rows; j++) {
-      point[u] = left + 0.5 * wide / columns - origin[u];
-      point[v] = bottom + (1 - (j + 0.5) / rows) * tall - origin[v];
-      point[w] = at - origin[w];
+      point[u] = left + 0.5 * wide / columns;
+      point[v] = bottom + (1 - (j + 0.5) / rows) * tall;
+      point[w] = at + right * point[u] + up * point[v];
+      for (let k = 0; k < 3; k++) point[k] -= origin[k];
       for (let k = 0; k < 3; k++) begin[k] = inverse[k][0] * point[0] + inverse[k][1] * point[1] + inverse[k][2] * point[2];
       for (let i = 0; i < columns; i++, o++) {
         const x = begin[0] + i * step[0], y = begin[1] + i * step[1], z = begin[2] + i * step[2];
@@ -70,10 +77,10 @@ const painterOf = (viewer, canvas, slabMM) => {
     return words;
   };
 
-  // pixels of the slice of a tile through the crosshair; `at` is its place
-  const behind = (tile, at, width, height) => {
-    const text = [...tile.leftTopMM, ...tile.fovMM, at, width, height].join();
-    if (known[tile.axCorSag]?.text !== text) known[tile.axCorSag] = { text, words: enlarge(sliceOf(tile, at), width, height) };
+  // pixels of the slice of a tile
+  const behind = (tile, plane, width, height) => {
+    const text = [...tile.leftTopMM, ...tile.fovMM, ...Object.values(plane), width, height].join();
+    if (known[tile.axCorSag]?.text !== text) known[tile.axCorSag] = { text, words: enlarge(sliceOf(tile, plane), width, height) };
     return known[tile.axCorSag].words;
   };
   const crosshair = () => viewer.frac2mm(viewer.scene.crosshairPos, 0, true);
@@ -98,14 +105,15 @@ const painterOf = (viewer, canvas, slabMM) => {
   };
 
   // the parts of streamlines within the slab around a slice, in the colours of their directions
-  const draw = (pixels, tile, at, offsets, points, wide) => {
-    const [u, v, w] = AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM;
+  const draw = (pixels, tile, { at, right, up: rise, steep }, offsets, points, wide) => {
+    const [u, v, w] = SLICE_AXES[tile.axCorSag], [left, bottom] = tile.leftTopMM;
     const across = pixels.width / tile.fovMM[0], up = pixels.height / tile.fovMM[1];
-    const low = at - slabMM, high = at + slabMM;
+    const most = slabMM * steep;
+    const isFar = (k) => Math.abs(points[k + w] - at - right * points[k + u] - rise * points[k + v]) > most;
     for (let i = 0; i + 1 < offsets.length; i++) {
       let from = -1; // the point up to which the line is drawn
       for (let k = 3 * offsets[i], end = 3 * offsets[i + 1]; k < end; k += 3) {
-        if (points[k + w] < low || points[k + w] > high) {
+        if (isFar(k)) {
           from = -1;
           continue;
         }
@@ -115,7 +123,7 @@ const painterOf = (viewer, canvas, slabMM) => {
         }
         const x = (points[from + u] - left) * across, y = pixels.height - (points[from + v] - bottom) * up;
         const toX = (points[k + u] - left) * across, toY = pixels.height - (points[k + v] - bottom) * up;
-        const last = k + 3 === end || points[k + 3 + w] < low || points[k + 3 + w] > high;
+        const last = k + 3 === end || isFar(k + 3);
         if (!last && Math.abs(toX - x) < 2 && Math.abs(toY - y) < 2) continue;
         const a = points[k] - points[from], b = points[k + 1] - points[from + 1], c = points[k + 2] - points[from + 2];
         const scale = 255 / (Math.sqrt(a * a + b * b + c * c) || 1);
@@ -137,11 +145,15 @@ const painterOf = (viewer, canvas, slabMM) => {
 
   // makes the slices while streamlines are on their way
   const prepare = () => {
-    const place = crosshair();
-    for (const tile of tiles()) {
-      const [, , width, height] = tile.leftTopWidthHeight.map(Math.round);
-      behind(tile, place[AXES[tile.axCorSag][2]], width, height);
-    }
+    for (const tile of tiles()) behind(tile, planeOf(tile), ...tile.leftTopWidthHeight.slice(2).map(Math.round));
+  };
+
+  // the ellipse that shows where a ball meets the slice of a tile, as arguments of a canvas' ellipse; null if it does not
+  const ellipseOf = (ball, [u, v, w], { at, right, up, steep }, scale) => {
+    const away = (ball[w] - at - right * ball[u] - up * ball[v]) / steep, radius = Math.sqrt(ball[3] ** 2 - away ** 2);
+    if (!(radius > 0)) return null;
+    const place = [ball[u] + away * right / steep, ball[v] + away * up / steep];
+    return [place, [radius * scale / steep, radius * scale, Math.atan2(-up, right), 0, 2 * Math.PI]];
   };
 
   // paints streamlines, and balls: each has a place and a radius in mm, and a colour
@@ -152,12 +164,12 @@ const painterOf = (viewer, canvas, slabMM) => {
     context.fillRect(0, 0, width, height);
     const place = crosshair();
     for (const tile of tiles()) {
-      const [x, y, wideTile, tallTile] = tile.leftTopWidthHeight.map(Math.round), [u, v, w] = AXES[tile.axCorSag];
-      const at = place[w], scale = wideTile / tile.fovMM[0];
+      const [x, y, wideTile, tallTile] = tile.leftTopWidthHeight.map(Math.round), axes = SLICE_AXES[tile.axCorSag];
+      const plane = planeOf(tile), scale = wideTile / tile.fovMM[0];
       let pixels = buffers[tile.axCorSag];
       if (pixels?.width !== wideTile || pixels.height !== tallTile) pixels = buffers[tile.axCorSag] = new ImageData(wideTile, tallTile);
-      new Uint32Array(pixels.data.buffer).set(behind(tile, at, wideTile, tallTile));
-      draw(pixels, tile, at, offsets, points, wide);
+      new Uint32Array(pixels.data.buffer).set(behind(tile, plane, wideTile, tallTile));
+      draw(pixels, tile, plane, offsets, points, wide);
       context.putImageData(pixels, x, y);
       context.save();
       context.beginPath();
@@ -165,17 +177,17 @@ const painterOf = (viewer, canvas, slabMM) => {
       context.clip();
       const right = (mm) => x + (mm - tile.leftTopMM[0]) * scale, up = (mm) => y + tallTile - (mm - tile.leftTopMM[1]) * tallTile / tile.fovMM[1];
       for (const { ball, colour } of balls) {
-        const away = ball[w] - at, radius = Math.sqrt(Math.max(ball[3] ** 2 - away ** 2, 0));
-        if (!radius) continue;
+        const ellipse = ellipseOf(ball, axes, plane, scale);
+        if (ellipse === null) continue;
         Object.assign(context, { fillStyle: "rgb(" + colour.join(" ") + " / 35%)", strokeStyle: "rgb(" + colour.join(" ") + ")", lineWidth: 1.5 });
         context.beginPath();
-        context.arc(right(ball[u]), up(ball[v]), radius * scale, 0, 2 * Math.PI);
+        context.ellipse(right(ellipse[0][0]), up(ellipse[0][1]), ...ellipse[1]);
         context.fill();
         context.stroke();
       }
       context.fillStyle = "rgb(242 191 51 / 60%)";
-      context.fillRect(x, up(place[v]), wideTile, 1);
-      context.fillRect(right(place[u]), y, 1, tallTile);
+      context.fillRect(x, up(place[axes[1]]), wideTile, 1);
+      context.fillRect(right(place[axes[0]]), y, 1, tallTile);
       words(tile, [x, y, wideTile, tallTile]);
       context.restore();
     }

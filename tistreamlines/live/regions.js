@@ -1,9 +1,10 @@
 // The list of regions by name: each can have the seeds, or be one that streamlines have to pass or may not enter.
 const USES = { seed: ["seed", "Seeds in "], include: ["in", "Include "], exclude: ["out", "Exclude "] };
-const regionList = (names, search, list, isUsed, toggle) => {
+const regionList = (namesNow, search, list, isUsed, toggle) => {
   const MOST = 200; // rows at a time
   const rows = new Map(); // a row is made once, since a button that is made anew loses its click and the focus
-  let shown = null; // names
+  let names = null; // of all regions, which are others when the parcellation is written anew
+  let visible = []; // those in the list
   const make = (name) => {
     const item = document.createElement("li"), text = document.createElement("span");
     text.textContent = name;
@@ -21,19 +22,20 @@ const regionList = (names, search, list, isUsed, toggle) => {
     return rows.get(name);
   };
   const mark = () => {
-    for (const name of shown) for (const [kind, button] of row(name).buttons) button.setAttribute("aria-pressed", isUsed(kind, name));
+    for (const name of visible) for (const [kind, button] of row(name).buttons) button.setAttribute("aria-pressed", isUsed(kind, name));
   };
   const show = () => {
     const words = search.value.toLowerCase().split(/\s+/);
-    const found = names.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
-    shown = found.slice(0, MOST);
-    list.replaceChildren(...shown.map((name) => row(name).item));
+    names = namesNow();
+    const matches = names.filter((name) => words.every((word) => name.toLowerCase().includes(word)));
+    visible = matches.slice(0, MOST);
+    list.replaceChildren(...visible.map((name) => row(name).item));
     mark();
-    const more = found.length - MOST;
-    if (more > 0 || !found.length) {
+    const more = matches.length - MOST;
+    if (more > 0 || !matches.length) {
       list.append(Object.assign(document.createElement("li"), { textContent: more > 0 ? "and " + more + " more" : "no such region" }));
     }
   };
   search.addEventListener("input", show);
-  return () => (shown === null ? show() : mark());
+  return () => (names === namesNow() ? mark() : show());
 };

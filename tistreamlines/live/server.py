@@ -62,7 +62,7 @@ class LiveServer:
     page : bytes
         HTML in UTF-8.
     parcels : Parcels, optional
-        Regions that requests may name, and of which answers have the edges.
+        Regions that requests may name, and of which answers have the edges if a request asks for them.
     keep : bool
         Go on when the last page is closed.
     port : int
@@ -169,7 +169,7 @@ class LiveServer:
             result = self._live.track(**options_of(request.get("options", {}), self._parcels))
             if "save" in request:
                 return file_of(result, request["save"], number)
-            return answer_of(result, self._live.command(result, "streamlines.trx"), number, self._parcels)
+            return answer_of(result, self._live.command(result, "streamlines.trx"), request, self._parcels)
         except TrackingError as error:
             return json.dumps({"id": number, "error": str(error)})
         except Exception as error:  # of a library, or of the system: later requests are answered as ever
@@ -183,8 +183,10 @@ def parsed(message: str | bytes) -> Json:
         request = json.loads(message)
     except (ValueError, RecursionError):
         raise ParameterError("a request is an object in JSON") from None
-    if not isinstance(request, dict) or not request.keys() <= {"id", "options", "save"}:
-        raise ParameterError("a request is an object in JSON with id, options and perhaps save")
+    if not isinstance(request, dict) or not request.keys() <= {"id", "options", "edges", "save"}:
+        raise ParameterError("a request is an object in JSON with id, options and perhaps edges or save")
+    if not isinstance(request.get("edges", False), bool):
+        raise ParameterError("edges of a request is true or false")
     number = request.get("id")
     if not (number is None or isinstance(number, int | str)) or len(str(number)) > 40:
         raise ParameterError("the id of a request is a number or a short text")
@@ -248,16 +250,17 @@ def _sphere(name: str, value: object) -> str:
         raise ParameterError(f"{name} of a request lies beyond all images") from None
 
 
-def answer_of(result: TrackResult, command: str, number: object, parcels: Parcels | None = None) -> bytes:
+def answer_of(result: TrackResult, command: str, request: Json, parcels: Parcels | None = None) -> bytes:
     """Return the binary answer to a request."""
     batch = Batch.concatenate(list(result.batches))
     head = {
-        "id": number, "command": command, "streamlines": result.n_streamlines, "seeds": result.seeds,
+        "id": request.get("id"), "command": command, "streamlines": result.n_streamlines, "seeds": result.seeds,
         "points": result.points, "mean_mm": _number(result.mean_mm), "median_mm": _number(result.median_mm),
         "dropped": _above_0(result.dropped), "stop_reasons": _above_0(result.stop_reasons),
         "seconds": round(result.seconds["total"], 4), "warnings": list(result.warnings),
         "options": {name: getattr(result.parameters, name, None) for name in PER_REQUEST},
-        "edges": None if parcels is None else parcels.edges(batch),
+        "edges": parcels.edges(batch) if parcels is not None and request.get("edges") else None,
+        "regions": parcels.names if parcels is not None and parcels.readings > 1 else None,  # which the page has not
     }
     offsets, points = np.asarray(batch.offsets, "<u4"), np.ascontiguousarray(batch.points, "<f4")
     return _framed(head) + offsets.tobytes() + points.tobytes()

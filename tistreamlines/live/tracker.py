@@ -95,6 +95,8 @@ class Live:
         self.background: npt.NDArray[np.uint8] | None = None
         self._followed: ImageLike | None = None
         self._views: list[NiiVue] = []
+        # apart from the lock of runs, since a widget may call what tracks
+        self._showing, self._runs, self._shown = threading.RLock(), 0, 0  # how many runs, and which one is shown
 
     @cached_property
     def space(self) -> Space:
@@ -163,13 +165,22 @@ class Live:
                 raise
             if isinstance(run.engine, Engine) and run.engine.has_less_room:
                 self._memory.forget("engine")
-        self._views = [view for view in self._views if view.comm is not None]  # others were closed
-        if self._views:
+            self._runs = number = self._runs + 1
+        self._show(result, number)
+        return result
+
+    def _show(self, result: TrackResult, number: int) -> None:
+        """Have all widgets show the result of a run, unless that of a later one is there."""
+        with self._showing:
+            self._views = [view for view in self._views if view.comm is not None]  # others were closed
+            if not self._views or number < self._shown:
+                return
+            self._shown = number
             from .notebook import show
 
-            for view in self._views:
-                show(view, result)
-        return result
+            for view in [*self._views]:
+                if number == self._shown:  # a widget may have called what tracks
+                    show(view, result)
 
     def view(self, image: ImageLike | None = None, *, radius: float = 3.0, nseeds: int = 1000) -> NiiVue:
         """Show the streamlines in a notebook, with NiiVue: those from the crosshair, and those of each later run.
@@ -205,10 +216,11 @@ class Live:
 
         shape, ras = np.asarray(self.space.shape), self.space.to_ras
         first = self.track(seed_sphere=[[*ras((shape[None] - 1) / 2.0)[0], radius]], nseeds=nseeds)
-        shown = widget_of(self.picture(image), move)
-        show(shown, first)
-        self._views.append(shown)
-        return shown
+        widget = widget_of(self.picture(image), move)
+        with self._showing:
+            show(widget, first)
+            self._views.append(widget)
+        return widget
 
     def picture(self, image: ImageLike | None = None) -> tuple[str, Space, Array]:
         """Return the image that lies under streamlines, after the first run.

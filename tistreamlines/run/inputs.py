@@ -150,7 +150,7 @@ def _brings_mask(parameters: Parameters) -> bool:
     return parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
 
 
-def hashing(sources: Series, known: dict[tuple[object, ...], str] | None = None) -> Callable[[], dict[str, str]]:
+def hashing(sources: Series, known: dict[images.FileState, str] | None = None) -> Callable[[], dict[str, str]]:
     """Check that the inputs exist, start to compute the sha256 of each, and return a function that waits for them.
 
     ``known`` has those of files that were not written to since, and gets the others.
@@ -207,17 +207,16 @@ def _parts(name: str, path: PathLike) -> list[PathLike]:
     return [images.existing_path(part) for part in parts]
 
 
-def _hash(parts: list[PathLike], known: dict[tuple[object, ...], str]) -> str:
+def _hash(parts: list[PathLike], known: dict[images.FileState, str]) -> str:
     contents = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.PipeContent)]
     return "+".join(contents or [_hash_of_file(Path(part), known) for part in parts])
 
 
-def _hash_of_file(path: Path, known: dict[tuple[object, ...], str]) -> str:
-    status = path.stat()
-    key = str(path.absolute()), status.st_ino, status.st_size, status.st_mtime_ns
-    if key not in known:
-        known[key] = sidecar.sha256(path)
-    return known[key]
+def _hash_of_file(path: Path, known: dict[images.FileState, str]) -> str:
+    state = images.state_of_file(path)
+    if state not in known:
+        known[state] = sidecar.sha256(path)
+    return known[state]
 
 
 def _label(source: PathLike) -> str:

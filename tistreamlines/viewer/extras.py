@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ..tracking.registry import PRODUCTS
 from .matrix import COUNT
 
 WEIGHTS = "weights"
+OF_POINTS, OF_STREAMLINES = " (at points)", " (of streamlines)"  # behind a name that values of both kinds have
 OF_FILE = " (file)"  # behind the name of values of the file that is also that of a map or of weights
 WINDOW = (1.0, 99.0)  # percentiles of values, between which the colours change at first
 MOST_SETS = 12  # of values at points, each of which takes megabytes of a page
@@ -194,8 +195,20 @@ class ExtraMaker:
             count = MOST_SETS + len(self._left)
             self._notes.append(f"{self._title}: has {count} sets of values at points, and the page has room for "
                                f"{MOST_SETS}: it lacks {first_of(self._left)}")
-        out += [Values(name, True, points[name]) for name in sorted(points)]
-        return out + [Values(name, False, streamlines[name]) for name in sorted(streamlines)]
+        for of_points, values, others in ((True, points, streamlines), (False, streamlines, points)):
+            names = _apart(values, others, OF_POINTS if of_points else OF_STREAMLINES)
+            out += [Values(names[name], of_points, values[name]) for name in sorted(values)]
+        return out
+
+
+def _apart(names: Collection[str], others: Collection[str], words: str) -> dict[str, str]:
+    """Return names, with words behind those that are also among others; no two of all are equal then."""
+    out, taken = {name: name for name in names}, {*names, *others}
+    for name in sorted({*names} & {*others}):
+        while out[name] in taken:
+            out[name] += words
+        taken.add(out[name])
+    return out
 
 
 def map_name(name: str) -> str:

@@ -108,8 +108,8 @@ def _facts(scene: Scene) -> Json:
 
 def _connectome(matrix: Matrix, weighted: bool) -> Json:
     """Return what a page shows of a matrix."""
-    (shown,) = connectomes([matrix], weighted=weighted, most_bytes=MATRIX_BYTES)
-    return shown
+    (facts,) = connectomes([matrix], weighted=weighted, most_bytes=MATRIX_BYTES)
+    return facts
 
 
 def json_text(data: Json) -> str:
@@ -143,15 +143,15 @@ def widget(make: Callable[[], Scene]) -> NiiVue:
     InputError
         If ipyniivue is not installed.
     """
-    shown = empty_widget()
+    viewer = empty_widget()
     import ipyniivue
 
     scene = make()
     image = [] if scene.image is None else [{"name": "image.nii.gz", "data": scene.image, "colorbar_visible": False}]
     density = {"name": "density.nii.gz", "data": scene.density, "colormap": "hot", "opacity": 0.0, "cal_min": 0.0}
-    shown.load_volumes([*image, density | {"cal_max": scene.brightest}])
+    viewer.load_volumes([*image, density | {"cal_max": scene.brightest}])
     mesh = ipyniivue.Mesh(name="streamlines.tck", data=scene.streamlines)
     mesh.fiber_radius, mesh.fiber_color = RADIUS_MM, "Local"
-    shown.load_meshes([mesh])
-    shown.set_clip_plane(*CLIP)
-    return shown
+    viewer.load_meshes([mesh])
+    viewer.set_clip_plane(*CLIP)
+    return viewer
