@@ -36,7 +36,7 @@ def commit() -> str:
 
 APART = (  # kernels that no command of the tables runs
     "fit/msmt_kernels.py", "fit/basis_kernels.py", "fit/linear_kernels.py", "fit/lobe_kernels.py",
-    "fit/iterated_kernels.py",
+    "fit/iterations_kernels.py",
     "tracking/products/points/compression_kernels.py", "tracking/products/connectome/shares_kernels.py",
     "tracking/products/connectome/edges_kernels.py", "io/numbers_kernels.py", "kernels/products/rejections.py",
     "kernels/weights/lengths.py", "kernels/weights/trimming.py", "kernels/getters/fod.py", "kernels/getters/ifod2.py",

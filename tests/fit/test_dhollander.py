@@ -15,7 +15,7 @@ from three_tissues import ACROSS, ALONG, GREY, S0, WATER, head
 from tistreamlines.errors import DeviceError, InputError
 from tistreamlines.fit import dhollander, single_fibres
 from tistreamlines.fit.dhollander import TissueRules, estimate_responses
-from tistreamlines.fit.iterated import iterated_axes, iterated_fa
+from tistreamlines.fit.iterations import iterated_axes, iterated_fa
 from tistreamlines.space.harmonics import sampling_matrix, spiral
 
 needs_mrtrix = pytest.mark.skipif(not shutil.which("dwi2response"), reason="MRtrix3 is not installed")

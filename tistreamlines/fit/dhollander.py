@@ -36,7 +36,7 @@ from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
 from ..errors import InputError
 from .amp_response import amp2response
-from .iterated import iterated_axes, iterated_fa
+from .iterations import iterated_axes, iterated_fa
 from .series import check_series, rows_of
 from .shells import Volumes
 from .single_fibres import Voxels, highest, single_fibres

@@ -21,7 +21,7 @@ from ..io.nifti import Dwi
 from ..io.response import AUTO, FA, TOURNIER, WAYS, read_response
 from ..option import MODEL, PathLike, TableLike, flag, option
 from ..space.harmonics import count_of, highest_order, order_advice, order_of, to_descoteaux, turning_matrix
-from . import csd_batches, iterated, linear, tensor
+from . import csd_batches, iterations, linear, tensor
 from .csd import DIPYS_WEIGHT, System, fit_system
 from .csd_shells import (
     ORDER,
@@ -354,7 +354,7 @@ def begin_compiling(model: str | None) -> None:
     if model == "csd":
         csd_batches.begin_compiling()
     elif model == "msmt":
-        iterated.begin_compiling()  # unless files have the responses, which is not known here
+        iterations.begin_compiling()  # unless files have the responses, which is not known here
     elif model in LINEAR:
         linear.begin_compiling(model)
 

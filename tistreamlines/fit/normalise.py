@@ -143,7 +143,7 @@ def _tissues(degree0: Mapping[str, Array], mask: Array, order: int) -> Array:
 
 
 class _Polynomials:
-    """All products of up to ``order`` coordinates of voxels, which are -1 to 1 in the box of a mask.
+    """All products of up to ``order`` coordinates of voxels, which are at most 1 in the box of a mask.
 
     Each is a product of one power for each axis, so sums over an image and values in it take an axis at a time.
     """
@@ -172,7 +172,7 @@ class _Polynomials:
 
 
 def _table(inside: npt.NDArray[np.bool_], highest: int) -> Array:
-    """Return the powers (n, highest + 1) of coordinates along an axis, which are -1 to 1 in the part that is inside."""
+    """Return the powers (n, highest + 1) of coordinates along an axis, of sizes up to 1 in the part that is inside."""
     first, last = np.flatnonzero(inside)[[0, -1]]
     coordinates = (np.arange(len(inside)) - (first + last) / 2) / max((last - first) / 2, 1)
     return coordinates[:, None] ** np.arange(highest + 1)

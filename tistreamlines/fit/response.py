@@ -25,7 +25,7 @@ from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
 from .csd import DIPYS_WEIGHT, Response, System, deconvolve_series
 from .csd_system import BASIS
-from .iterated import iterated_axes
+from .iterations import iterated_axes
 from .series import check_series
 from .shells import on_shell, shell_of_tensor
 from .tensor import anisotropy, eigenvalues, fractional_anisotropy

@@ -121,7 +121,7 @@ class TensorFit:
 
     Parameters
     ----------
-    program, root : the kernel, and the program that has it.
+    program, root : a program, and its kernel.
     design : (n, 7).
     values : of the kernel's arguments, besides those of all such kernels.
     rare : returns the eigenvalues (m, 3) of voxels that the kernel does not fit.
@@ -173,10 +173,15 @@ def fractional_anisotropy(eigenvalues: Array) -> Array:
     return np.sqrt(0.5 * (differences**2).sum(axis=-1) / (squares + (squares == 0)))
 
 
+def sizes_of(design: Array) -> Array:
+    """Return the greatest size in each column of a design (n, m), (m,)."""
+    return np.abs(design).max(axis=0).clip(1e-30)
+
+
 def _model(whole: Array) -> kernels.Model:
     """Return the tables of the kernel for a design (n, 7)."""
     design = whole[:, COLUMNS]
-    sizes = np.abs(design).max(axis=0).clip(1e-30)
+    sizes = sizes_of(design)
     sizes[6] = -1
     scaled = (design / sizes).T
     products = scaled[:, None] * np.concatenate([scaled, scaled[:1]])  # rows of 8

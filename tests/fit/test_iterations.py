@@ -8,8 +8,8 @@ from dipy.core.gradients import gradient_table
 from synthetic import gradients, noisy_crossing
 
 from tistreamlines.errors import InputError
-from tistreamlines.fit import iterated
-from tistreamlines.fit.iterated import iterated_axes, iterated_fa
+from tistreamlines.fit import iterations
+from tistreamlines.fit.iterations import iterated_axes, iterated_fa
 from tistreamlines.fit.tensor import fractional_anisotropy
 from tistreamlines.space.encoding import tensor_design
 
@@ -33,14 +33,14 @@ def fitted(rows: np.ndarray, threads: int | None = None) -> np.ndarray:
 ], ids=["noisy", "small", "random", "negative", "one bright", "one signal each", "uneven", "huge"])
 def test_kernel_equals_numpy(rows):
     rows = rows.astype(np.float32)
-    expected = fractional_anisotropy(iterated._eigen(rows, tensor_design(gradients()))[0])
+    expected = fractional_anisotropy(iterations._eigen(rows, tensor_design(gradients()))[0])
     assert np.abs(fitted(rows) - expected).max() < 1e-7
 
 
 def test_the_kernel_fits_all_but_rare_voxels(monkeypatch):
     """It leaves those to NumPy whose equations are ill-conditioned, or that have a signal that is infinite."""
     rare = []
-    monkeypatch.setattr(iterated, "_eigen", lambda rows, _: (rare.append(rows) or np.ones((len(rows), 3)), None))
+    monkeypatch.setattr(iterations, "_eigen", lambda rows, _: (rare.append(rows) or np.ones((len(rows), 3)), None))
     fitted(NOISY)
     assert not rare
     rows = NOISY.copy()
@@ -51,7 +51,7 @@ def test_the_kernel_fits_all_but_rare_voxels(monkeypatch):
 
 def test_threads_blocks_and_neighbours_leave_the_bits_alone(monkeypatch):
     fa, axes = fitted(NOISY, 1), iterated_axes(NOISY, gradients(), 1)
-    monkeypatch.setattr(iterated, "VOXELS", 33)
+    monkeypatch.setattr(iterations, "VOXELS", 33)
     assert np.array_equal(fa, fitted(NOISY, 3))
     assert np.array_equal(fa[::2], iterated_fa(NOISY, gradients(), np.arange(0, 125, 2)))
     assert np.array_equal(axes[::2], iterated_axes(NOISY[::2], gradients(), 3))

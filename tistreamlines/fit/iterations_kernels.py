@@ -1,7 +1,7 @@
-"""The kernel of FA by iterated least squares, as MRtrix3's ``dwi2tensor`` fits: 32 voxels, by a team with a lane for each.
+"""The kernel of FA by iterated least squares, as MRtrix3's ``dwi2tensor`` fits: 32 voxels, a lane of a team for each.
 
-The first fit has the squared signals as weights, each other one the squared signals that the fit before predicts. It fits
-the residuals of that one, which loses fewer digits. :mod:`.tensor_kernels` explains the coefficients and the sums.
+The first fit has the squared signals as weights, each other one the squared signals that the fit before predicts. It
+fits the residuals of that one, which loses fewer digits. :mod:`.tensor_kernels` explains the coefficients and the sums.
 """
 
 from ..linker.lang import *
@@ -36,7 +36,9 @@ def brightest_signal(volumes: i32, voxel: i32, signals: Ints) -> i32:
 
 
 @func
-def read_signals(first: i32, count: i32, volumes: i32, voxel: i32, brightest: i32, least: i32, signals: Ints, work: Working):
+def read_signals(
+    first: i32, count: i32, volumes: i32, voxel: i32, brightest: i32, least: i32, signals: Ints, work: Working
+):
     """Logarithms of some volumes of each lane's voxel, and as weights their squares over the brightest one's."""
     scale = inverse(real(from_bits(brightest)))
     for i in range(count):

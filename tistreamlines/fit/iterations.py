@@ -1,7 +1,7 @@
 """Tensors by iterated least squares, as MRtrix3's ``dwi2tensor`` fits them: FA of all voxels, axes of some.
 
 The first fit has the squared signals as weights, each other one the squared signals that the fit before predicts. A
-kernel computes FA (:mod:`.iterated_kernels`), on the CPU, since copies to a GPU take as long. NumPy takes three times
+kernel computes FA (:mod:`.iterations_kernels`), on the CPU, since copies to a GPU take as long. NumPy takes three times
 as long, and its threads wait for each other. It fits voxels whose equations are ill-conditioned, and axes.
 
 References
@@ -19,8 +19,8 @@ from ..devices import CPU, choose
 from ..devices.threads import in_threads
 from ..errors import InputError
 from ..space.encoding import TENSOR, tensor_design
-from .iterated_kernels import fit_iterated
-from .tensor import Memory, TensorFit, program_of
+from .iterations_kernels import fit_iterated
+from .tensor import Memory, TensorFit, program_of, sizes_of
 
 VOXELS, BLOCK = 1 << 11, 1 << 8  # voxels per task of the kernel and of NumPy, so that a core's cache holds them
 LEAST_SHARE, FITS = 1e-6, 3  # the least signal over the greatest, and the number of fits
@@ -78,18 +78,14 @@ def iterated_axes(signals: Array, gtab: GradientTable, threads: int | None = Non
 def _checked_design(gtab: GradientTable) -> Array:
     """Return the design (n, 7) of the logarithms of signals."""
     design = tensor_design(gtab)
-    if np.linalg.matrix_rank(design / _sizes(design)) < design.shape[1]:
+    if np.linalg.matrix_rank(design / sizes_of(design)) < design.shape[1]:
         raise InputError("the gradients do not determine a tensor: give a series of at least 6 directions and a b0")
     return design
 
 
-def _sizes(design: Array) -> Array:
-    return np.abs(design).max(axis=0).clip(1e-30)
-
-
 def _eigen(signals: Array, design: Array) -> tuple[Array, Array]:
     """Return the eigenvalues (m, 3) and eigenvectors (m, 3, 3) of signals (m, n), the smallest first."""
-    scaled = design / (sizes := _sizes(design))
+    scaled = design / (sizes := sizes_of(design))
     products = (scaled[:, :, None] * scaled[:, None]).reshape(len(design), -1)
     values = signals.astype(np.float64)
     values /= values.max(axis=1, keepdims=True)
@@ -103,6 +99,6 @@ def _eigen(signals: Array, design: Array) -> tuple[Array, Array]:
 
     fit = solve(weights)
     for _ in range(FITS - 1):
-        predicted = fit @ scaled.T
-        fit = solve(np.exp(predicted - (predicted.max(axis=1, keepdims=True) - MOST_LOG).clip(0)))
+        prediction = fit @ scaled.T
+        fit = solve(np.exp(prediction - (prediction.max(axis=1, keepdims=True) - MOST_LOG).clip(0)))
     return np.linalg.eigh((fit / sizes)[:, TENSOR])
