@@ -183,6 +183,9 @@ def test_four_numbers_of_a_row_are_read_at_once():
         ("	mul.rn.ftz.f32 	%f2, %f1, %f0;", "$L__BB0_1:"),
         ("mul.rn.ftz.f32 	%f2, %f1, %f0", "add.s64 	%rd3, %rd1, %rd2"),  # another row from there on
         ("mul.rn.ftz.f32 	%f2, %f1, %f0", "mov.f32 	%f6, %f0"),  # the number that was there before is read
+        ("mul.rn.ftz.f32 	%f2, %f1, %f0", "mul.rn.ftz.f32 	%f2, %f1, %f5"),  # that of an earlier turn of a loop
+        ("mul.rn.ftz.f32 	%f2, %f1, %f0", "mov.b64 	{%f7, %f3}, %rd9"),
+        ("	mul.rn.ftz.f32 	%f2, %f1, %f0;", "	// begin inline asm"),
     ],
 )
 def test_other_numbers_are_read_one_by_one(old, new):

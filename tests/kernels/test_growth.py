@@ -11,6 +11,7 @@ from synthetic import gradients, noisy_crossing, rotated, signals
 from tables import prepare_boot
 
 from tistreamlines.devices import choose
+from tistreamlines.errors import ParameterError
 from tistreamlines.kernels.stop_reasons import Stop
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.sphere import load_sphere
@@ -252,3 +253,15 @@ def test_streamlines_end_where_dipys_do(reason):
     if reason == Stop.END_POINT:
         assert not Stop(reason).keeps_last_point
         assert max(line[:, 0].max() for line in lines(batch)) < 15.5
+
+
+@pytest.mark.parametrize(
+    ("first", "count", "message"),
+    [(0, 25, r"directions have shape \(25, 3\): give \(20, 3\)"), (0, 7, r"have shape \(7, 3\)"),
+     (2**32 - 19, 20, "seeds are numbered from")],
+)
+def test_a_whole_block_is_checked_before_any_streamline(first, count, message):
+    grows = engine(straight_data(), chunk_size=4)
+    seeds, directions = np.tile([12.0, 10, 4], (20, 1)), np.tile([1.0, 0, 0], (count, 1))
+    with pytest.raises(ParameterError, match=message):
+        next(grows.track(seeds, first, directions))

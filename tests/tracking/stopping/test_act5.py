@@ -23,6 +23,7 @@ from tistreamlines.kernels.stopping.five_tissues import (
     NOWHERE,
     PATHOLOGY,
     SUBCORTEX,
+    SUMS,
     VALUES,
     WHITE,
     Act5,
@@ -94,7 +95,7 @@ def test_tissues_at_a_point(dialect):
     shares = sampled(values, q).T
     shares *= there[:, None]
     clear = np.abs(q + 0.5 - np.rint(q + 0.5)).min(axis=1) > 1e-4  # of the borders of voxels
-    np.testing.assert_allclose(out["shares"].reshape(-1, 32)[clear, :5], shares[clear], atol=1e-5)
+    np.testing.assert_allclose(out["shares"].reshape(-1, 32)[clear, SUMS : SUMS + 5], shares[clear], atol=1e-5)
     ties = np.array([np.min([abs(a - b) for i, a in enumerate(row) for b in row[i + 1 :]]) for row in shares])
     grey = shares[:, 0] + shares[:, 1]
     close = np.abs(np.stack([grey - shares[:, 2], grey - shares[:, 2] - 0.01, grey - shares[:, 3], grey - shares[:, 4],

@@ -47,7 +47,7 @@ ONE = "1065353216"  # the bits of 1.0
 OF_ZERO: dict[tuple[str, ...], str] = {("neg.ftz.f32", "0"): "-0", ("add.s32", "0", ONE): "1"}
 LOAD = re.compile(r"^\tld\.global\.f32 \t(?P<target>%f\d+), \[(?P<base>%rd\d+)(?:\+(?P<place>\d+))?\];")
 # what ends a stretch of instructions in which a number in memory stays as it is
-BOUNDARY = re.compile(r"^\$|^\t(?:@\S+ )?(?:bra|st|atom|red|bar|barrier|membar|fence|ret)\b")
+BOUNDARY = re.compile(r"^\$|.*inline asm|^\t(?:@\S+ )?(?:bra|call|st|atom|red|bar|barrier|membar|fence|ret|cp|sust)\b")
 ARRAY, FOURS, BYTES, ROW = "array", "fours", "bytes", "row"  # an address; multiples of 4, and of 16; an array's address and these
 UNMARKED = re.compile(r"^(\t(?:@!?%p\d+ )?(?:add|sub|mul))\.ftz\.f32")
 
@@ -196,7 +196,8 @@ def _without_guard(line: str, held: Mapping[str, str]) -> str:
 def with_wide_loads(lines: Sequence[str]) -> list[str]:
     """Return instructions that read four numbers at once where they read all four of 16 bytes of a row."""
     held, out, joined, stretch = held_by(lines, _alignment, {}), list(lines), set[int](), 0
-    settings = Counter(target_of(matched) for line in lines if (matched := INSTRUCTION.match(line)))
+    instructions = filter(None, map(INSTRUCTION.match, lines))
+    settings = Counter(register for matched in instructions for register in re.findall(r"%\w+", _targets(matched)))
     loads: dict[tuple[int, str, int], dict[int, tuple[int, str]]] = {}
     for number, line in enumerate(lines):
         stretch += bool(BOUNDARY.match(line))
@@ -208,9 +209,22 @@ def with_wide_loads(lines: Sequence[str]) -> list[str]:
         if len(numbers) == 4:
             targets = ", ".join(target for _, (_, target) in sorted(numbers.items()))
             first, *others = sorted(number for number, _ in numbers.values())
+            if any(_mentions(lines[first + 1 : number], target) for number, target in numbers.values()):
+                continue
             out[first] = f"\tld.global.v4.f32 \t{{{targets}}}, [{base}+{4 * WORD * four}];"
             joined.update(others)
     return [line for number, line in enumerate(out) if number not in joined]
+
+
+def _targets(matched: re.Match[str]) -> str:
+    """Return the register that an instruction sets, or those of the vector."""
+    operands = matched["operands"]
+    return operands.partition("}")[0] if operands.startswith("{") else target_of(matched)
+
+
+def _mentions(lines: Iterable[str], register: str) -> bool:
+    """Whether instructions read a register, which would have the number of an earlier turn of a loop."""
+    return any(re.search(rf"{register}\b", line) for line in lines)
 
 
 def _alignment(matched: re.Match[str], held: Mapping[str, str]) -> str | None:

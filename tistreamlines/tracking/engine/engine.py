@@ -26,7 +26,7 @@ from ..growth.settings import Settings
 from ..growth.statistics import Statistics
 from ..products.collector import Collector
 from ..products.points.points import Batches, Outlines, points_on
-from ..seeding.directed import initial_codes
+from ..seeding.directed import check_shapes, initial_codes
 from ..selection.filters import Filter
 from ..tables.inputs import KernelTables
 from .kernels import demand_of, filters_of, kernels_of, settings_for
@@ -156,7 +156,7 @@ class Engine:
         was the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
-        waiting, launched, seeds, most = SeedQueue(blocks, self._encode, more), None, 0, left
+        waiting, launched, seeds, most = SeedQueue(map(_checked, blocks), self._encode, more), None, 0, left
         try:
             while left and not enough():
                 growing = starting = following = None
@@ -263,7 +263,6 @@ class Engine:
 
     def _encode(self, seeds: Array, first: int, directions: Array | None) -> SeedBlock:
         """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
-        check_numbers(first, len(seeds))
         points = np.ascontiguousarray(seeds, np.float32)
         if directions is None:
             return points, first, None
@@ -292,6 +291,15 @@ class Engine:
             raise error
         self.has_less_room = True
         self.note(f"the device ran out of memory with {seeds:,} seeds at a time: from here on it takes {fewer:,}")
+
+
+def _checked(block: Block | None) -> Block | None:
+    """Return a block; raise ParameterError if its numbers do not fit 32 bits, or if directions are missing."""
+    if block is not None:
+        seeds, first, directions = block
+        check_numbers(first, len(seeds))
+        check_shapes(directions, seeds)
+    return block
 
 
 def seeds_for(left: int, accepted: int, seeds: int, growing: int = 0) -> int:

@@ -85,6 +85,14 @@ def along_voxel_axes(directions: npt.NDArray[np.float64], space: Space) -> npt.N
     return turned / np.linalg.norm(turned, axis=1, keepdims=True)
 
 
+def check_shapes(directions: Array | None, seeds: Array) -> None:
+    """Raise ParameterError if directions, if there are any, have another shape than their seeds, (n, 3)."""
+    if directions is not None and np.shape(directions) != np.shape(seeds):
+        raise ParameterError(
+            f"directions have shape {np.shape(directions)}: give {np.shape(seeds)}, one for each seed"
+        )
+
+
 def initial_codes(
     directions: Array, seeds: Array, prepared: KernelTables, threads: int | None = None, first: int = 0
 ) -> npt.NDArray[np.int32]:
@@ -115,9 +123,8 @@ def initial_codes(
     ParameterError
         If there is not one unit vector for each seed, or the method begins with the fibres of a voxel.
     """
+    check_shapes(directions, seeds)
     directions = np.asarray(directions, np.float64)
-    if directions.shape != seeds.shape:
-        raise ParameterError(f"directions have shape {directions.shape}: give {seeds.shape}, one for each seed")
     getter = prepared.getter
     if not getter.aimed and "sphere" not in vars(getter.method):
         raise ParameterError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -348,7 +348,7 @@ class Visitor:
         """Run the kernels with so much room in each team; return the visits, how many each lane has, and the lengths.
 
         With ``sums``, lengths are added up at once, since a device that grows streamlines comes late to a next kernel.
-        They are wrong where a lane has more visits than there is room for.
+        They are wrong where a lane has more visits than there is room for, and nobody may wait for them then.
         """
         teams = len(depth)
         places = {"slots_begin": _begin(depth).astype(np.int32), "slots_depth": depth.astype(np.int32)}
@@ -376,10 +376,7 @@ class Visitor:
         """Leave visits on the device; return None if there is no room for them."""
         size = int(LANES * launch.most.sum())
         with self._counting:
-            try:
-                words = self._claim(size) if size else None
-            except DeviceMemoryError:  # which other programs have taken
-                self.room, words = 0, None
+            words = self._claim(size) if size else None
         if words is None:
             return None
         begin = (words.first + launch.starts).astype(np.int32)
@@ -391,13 +388,22 @@ class Visitor:
         """Return room for so many words in an array that further launches share, or in a new one."""
         claimed = self._claimed
         if claimed.count - claimed.first < size:
-            count = min(max(size, min(2 * claimed.count, MOST_WORDS)), self.room)
-            if count < size:
+            words = self._shared(size, min(2 * claimed.count, MOST_WORDS)) if size <= self.room else None
+            if words is None:
                 return None
-            claimed = DeviceWords(self._program.empty(count, INTS), 0, count)
-            self.room -= count
+            claimed = words
         self._claimed = replace(claimed, first=claimed.first + size)
         return replace(claimed, count=size)
+
+    def _shared(self, size: int, usual: int) -> DeviceWords | None:
+        """Return an array of the usual number of words, if there is room, or of ``size``, and all of its words."""
+        for count in (max(size, min(usual, self.room)), size):
+            with suppress(DeviceMemoryError):  # which other programs have taken
+                array = self._program.empty(count, INTS)
+                self.room -= count
+                return DeviceWords(array, 0, count)
+        self.room = 0
+        return None
 
     def _words(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> Array | DeviceWords:
         """Copy visits from the device, or to where they stay."""
