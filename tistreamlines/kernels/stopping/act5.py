@@ -113,7 +113,7 @@ def excess(stopping: Act5, p: vec3, d: vec3, mm: real) -> real:
 @stage
 def note_tissue(walk: Walk, memory: ActMemory, volume: Volume, stopping: Act5, scratch: Scratch, rules: Rules):
     """Refuse a seed, or say where a step has led to."""
-    shares = tissues_at(stopping, walk.ahead)  # in one place: kernels are slower the longer they are
+    shares = tissues_at(stopping, walk.ahead)  # once for both cases below, since longer kernels are slower
     if walk.moves == 0:
         if walk.taken == 0:
             begins = may_begin(shares)

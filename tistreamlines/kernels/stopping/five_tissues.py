@@ -145,7 +145,7 @@ def fluid_at(tissues: Act5, p: vec3) -> real:
     most = take(tissues.maps, where(there, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES, 0) + TISSUES)
     total = lanes(0.0)
     fluid = lanes(0.0)
-    for corner in unrolled(8):  # in turn, so that what corners have in common is computed once
+    for corner in unrolled(8):  # without a loop, compilers compute the terms that several corners share only once
         i = (corner >> 2) & 1
         j = (corner >> 1) & 1
         k = corner & 1
