@@ -26,8 +26,7 @@ class Act5(MapVolume):
     """The five tissues and their sum on another grid, and the sides of a voxel of the tracked image.
 
     ``plain`` has 1 for voxels whose neighbours, and they themselves, have more white matter than anything else, so that all
-    points around them do.  Most points of most streamlines lie there, and need no interpolation: a million seeds grow in
-    0.0 s instead of 0.0 on an H200.
+    points around them do.  Most points of most streamlines lie there, and need no interpolation.
     """
 
     plain: Ints
