@@ -12,22 +12,26 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cache, cached_property
+from pathlib import Path
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
-from ...devices import choose
+from ...backends.numba.cache import Function, Held
+from ...devices import choose, usable_cores
 from ...devices.threads import in_threads, thread_pool
+from ...errors import InputError
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..products.batch_work import thread_count
+from ..seeding import interface
 from ..seeding.directed import along_voxel_axes
-from ..seeding.interface import Segmentation, load_segmentation
-from ..seeding.more_seeds import cells_around, voxels_by_share
-from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_success
+from ..seeding.interface import load_segmentation
+from ..seeding.more_seeds import cells_around
+from ..seeding.seeds import ATTEMPTS, Draw, DrawnSeeds, corners_of
 from ..stopping.segmentation import TissueFiles
 from .comparison import Comparison
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
@@ -35,11 +39,22 @@ from .fods import Fods, option_fods
 from .visit_memory import VisitList
 from .visits import Visitor
 
-AT_ONCE = 1 << 15  # seeds that a thread draws
+AT_ONCE = 1 << 9  # seeds for which a thread pays
 SHARE = 40  # a round has at least one seed for so many before it,
 SHARE_OF_ALL = 100  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
+KERNELS = Path(__file__).with_name("dynamic_seeds_kernels.py")
 BEGUN = 4  # rounds at a time: one grows, the lengths of two are found, one is drawn, so that no device waits
+Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+
+
+@cache
+def _draw_seeds() -> Function:
+    """Return the kernel that draws seeds."""
+    from ...backends.numba.program import text_with
+    from ..seeding.place_seeds import draw_attempt
+
+    return Function(text_with([draw_attempt], interface.KERNELS, KERNELS), "draw_seeds")
 
 
 @dataclass(eq=False)
@@ -55,7 +70,7 @@ class _Round:
     ----------
     streamlines : how many there are.
     probabilities : those of fixels, with which its seeds are drawn.
-    seeds : their points and directions, (n, 6).
+    seeds : their points and directions, (n, 3) each.
     """
 
     first: int
@@ -64,7 +79,7 @@ class _Round:
     work: list[Future[None]] = field(default_factory=list)
     adding: Lock = field(default_factory=Lock)
     probabilities: Array = field(init=False)
-    seeds: Future[Array] = field(init=False)
+    seeds: Future[Rows] = field(init=False)
 
 
 @dataclass(eq=False)
@@ -141,8 +156,16 @@ class DynamicSeeds(DrawnSeeds):
         return visitor
 
     @cached_property
-    def _segmentation(self) -> Segmentation | None:
-        return None if self.tissues is None else load_segmentation(self.tissues)
+    def _tissues(self) -> tuple[Array, Array, float]:
+        """What the kernel takes of the segmentation; without tissues, it is empty."""
+        if self.tissues is None:
+            return np.zeros((0, 0, 0, 0), np.float32), np.eye(4), 0.0
+        return load_segmentation(self.tissues).values_and_grid
+
+    @cached_property
+    def _along(self) -> npt.NDArray[np.float64]:
+        """Directions of fixels along the voxel axes of the tracked image."""
+        return along_voxel_axes(self._comparison.fixels.directions, self.space)
 
     @property
     def directed(self) -> bool:
@@ -261,8 +284,8 @@ class DynamicSeeds(DrawnSeeds):
         seed_round.seeds = thread_pool("rounds", 1).submit(self._draw_round, seed_round, earlier)
         return seed_round
 
-    def _draw_round(self, seed_round: _Round, earlier: _Round | None) -> Array:
-        """Return points and directions of the seeds of a round, (n, 6)."""
+    def _draw_round(self, seed_round: _Round, earlier: _Round | None) -> Rows:
+        """Return points and directions of the seeds of a round."""
         if earlier is not None:
             for work in earlier.work:
                 work.result()
@@ -270,27 +293,26 @@ class DynamicSeeds(DrawnSeeds):
             self._comparison.compare()
         seed_round.probabilities = self._comparison.probabilities
         first, count = seed_round.first, self.round_from(seed_round.first)
-        return np.empty((0, 6)) if first + count <= self._tracked else self._draw(first, count)
+        return self._draw(first, 0 if first + count <= self._tracked else count)
 
     def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
-        return self._rows(first, count)[:, :3]
+        return self._rows(first, count)[0][:count]
 
     def directions(self, first: int, count: int) -> npt.NDArray[np.float64]:
         """Return the directions of their fixels."""
-        return self._rows(first, count)[:, 3:]
+        return self._rows(first, count)[1][:count]
 
-    def _rows(self, first: int, count: int) -> Array:
-        """Return points and directions of seeds, (n, 6), those of a round as they were drawn."""
+    def _rows(self, first: int, count: int) -> Rows:
+        """Return points and directions of seeds, at least so many, those of a round as they were drawn."""
         for seed_round in self._rounds:
             if seed_round.first == first and count <= self.round_from(first):
-                return seed_round.seeds.result()[:count]
+                return seed_round.seeds.result()
         return self._draw(first, count)
 
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
+    def sample(self, numbers: npt.NDArray[np.int64]) -> Rows:
         """Return seeds and directions of the first round."""
-        rows = self._draw(int(numbers[0]), len(numbers))
-        return rows[:, :3], rows[:, 3:]
+        return self._draw(int(numbers[0]), len(numbers))
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
@@ -300,32 +322,30 @@ class DynamicSeeds(DrawnSeeds):
             return corners
         return cells_around(self.space.to_voxel(space.to_ras(corners)), self.space)
 
-    def _draw(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 6)."""
+    def _draw(self, first: int, count: int) -> Rows:
+        """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 3) each."""
         count = self.within(first, count)
-        reason = (
-            f"hardly any fixel that lacks streamlines lies outside the fluid of {self.tissues}: are both of one "
-            "subject, in one space?"
-        )
-        attempt = partial(self._try, np.cumsum(self._comparison.probabilities))
+        seeds, along, threads = np.empty((count, 3)), np.zeros((count, 3)), self.draw.threads or usable_cores()
+        fixels, to_image = self._comparison.fixels, np.linalg.inv(self.space.affine)
+        grid = fixels.table.space.affine, np.linalg.inv(fixels.table.space.affine)
+        key = np.array([self.draw.key], np.uint64).view(np.int32)
+        shared = [
+            Held(value) for value in (
+                np.zeros(1, np.int64), (np.uint32(first), key, ATTEMPTS), np.cumsum(self._comparison.probabilities),
+                (fixels.table.voxel_of, *fixels.table.counts.shape[1:], *grid, self._along), self._tissues, to_image,
+            )
+        ]  # converted once: a conversion needs Python's lock, so threads would wait for each other
+        out = Held(seeds), Held(along)
 
-        def draw_some(begin: int) -> Array:
-            items = np.arange(begin, min(begin + AT_ONCE, count), dtype=np.int32)
-            seeds = first_success(first, items, 4, attempt, str(self.fod), reason)
-            along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
-            return np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
+        def draw_some(_: int) -> None:
+            item, attempt, reals = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(7, np.float32)
+            team = Held((item, attempt, reals, np.zeros((1, 3)), np.zeros(1, np.uint8)))
+            _draw_seeds().call_with([*shared, team, *out])
 
-        return np.concatenate(in_threads(draw_some, range(0, max(count, 1), AT_ONCE), self.draw.threads))
-
-    def _try(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
-        table = self._comparison.fixels.table
-        reals = self.draw.attempts(first, items, attempts)
-        fixels = voxels_by_share(sums, reals[:, :2])
-        voxels = np.stack(np.unravel_index(table.voxel_of[fixels], table.counts.shape), axis=1)
-        points = table.space.to_ras(voxels + (reals[:, 2:5].astype(np.float64) - 0.5))
-        good = np.ones(len(points), bool)
-        if self._segmentation is not None:
-            self._segmentation.move(points, good)
-            good &= (np.floor(table.space.to_voxel(points) + 0.5) == voxels).all(axis=1)
-        return np.column_stack([points, fixels]), good
+        in_threads(draw_some, range(min(threads, -(-count // AT_ONCE))), threads)
+        if len(missing := np.flatnonzero(np.isnan(along[:, 0]))):
+            raise InputError(
+                f"{self.fod}: seed {first + missing[0]} was not found in {ATTEMPTS} attempts: hardly any fixel that "
+                f"lacks streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
+            )
+        return seeds, along
