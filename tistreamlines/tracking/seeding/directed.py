@@ -90,9 +90,14 @@ def along_voxel_axes(directions: npt.NDArray[np.float64], space: Space) -> npt.N
     return turned / np.linalg.norm(turned, axis=1, keepdims=True)
 
 
+def are_codes(directions: Array) -> bool:
+    """Whether codes, (n,) int32, stand for directions, since they were found before."""
+    return np.ndim(directions) == 1 and directions.dtype == np.int32
+
+
 def check_shapes(directions: Array | None, seeds: Array) -> None:
     """Raise ParameterError if directions, if there are any, have another shape than their seeds, (n, 3)."""
-    if directions is not None and np.shape(directions) != np.shape(seeds):
+    if directions is not None and np.shape(directions) != np.shape(seeds) and not are_codes(directions):
         raise ParameterError(
             f"directions have shape {np.shape(directions)}: give {np.shape(seeds)}, one for each seed"
         )

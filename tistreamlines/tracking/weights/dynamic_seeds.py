@@ -31,7 +31,7 @@ from ..seeding import interface
 from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import load_segmentation
 from ..seeding.more_seeds import cells_around
-from ..seeding.seeds import ATTEMPTS, Draw, DrawnSeeds, corners_of
+from ..seeding.seeds import ATTEMPTS, Coding, Draw, DrawnSeeds, corners_of
 from ..stopping.segmentation import TissueFiles
 from .comparison import Comparison
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
@@ -45,7 +45,7 @@ SHARE_OF_ALL = 100  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
 KERNELS = Path(__file__).with_name("dynamic_seeds_kernels.py")
 BEGUN = 4  # rounds at a time: one grows, the lengths of two are found, one is drawn, so that no device waits
-Rows = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]
+Rows = tuple[Array, Array]
 
 
 @cache
@@ -127,11 +127,16 @@ class DynamicSeeds(DrawnSeeds):
         self._tracked = 0  # seeds that an earlier process has tracked, which are not drawn again
         self._work: deque[Future[None]] = deque()  # of threads that find lengths
         self._keep: Callable[[VisitList], object] | None = None
+        self._codes: Coding | None = None
 
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, :class:`.fods.Fods` or None."""
         assert followed is None or isinstance(followed, Fods)
         self._followed = followed
+
+    def code_with(self, codes: Coding) -> None:
+        """Have the thread that draws rounds find the codes of directions."""
+        self._codes = codes
 
     def _fods(self, note: Tell | None = None) -> Fods:
         return option_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
@@ -157,7 +162,7 @@ class DynamicSeeds(DrawnSeeds):
 
     @cached_property
     def _tissues(self) -> tuple[Array, Array, float]:
-        """What the kernel takes of the segmentation; without tissues, it is empty."""
+        """The segmentation as arguments of the kernel; without tissues, it is empty."""
         if self.tissues is None:
             return np.zeros((0, 0, 0, 0), np.float32), np.eye(4), 0.0
         return load_segmentation(self.tissues).values_and_grid
@@ -293,14 +298,14 @@ class DynamicSeeds(DrawnSeeds):
             self._comparison.compare()
         seed_round.probabilities = self._comparison.probabilities
         first, count = seed_round.first, self.round_from(seed_round.first)
-        return self._draw(first, 0 if first + count <= self._tracked else count)
+        return self._coded(first, 0 if first + count <= self._tracked else count)
 
-    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
+    def points(self, first: int, count: int) -> Array:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
         return self._rows(first, count)[0][:count]
 
-    def directions(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Return the directions of their fixels."""
+    def directions(self, first: int, count: int) -> Array:
+        """Return the directions of their fixels, or the codes of these."""
         return self._rows(first, count)[1][:count]
 
     def _rows(self, first: int, count: int) -> Rows:
@@ -308,7 +313,7 @@ class DynamicSeeds(DrawnSeeds):
         for seed_round in self._rounds:
             if seed_round.first == first and count <= self.round_from(first):
                 return seed_round.seeds.result()
-        return self._draw(first, count)
+        return self._coded(first, count)
 
     def sample(self, numbers: npt.NDArray[np.int64]) -> Rows:
         """Return seeds and directions of the first round."""
@@ -321,6 +326,14 @@ class DynamicSeeds(DrawnSeeds):
         if np.array_equal(space.affine, self.space.affine):
             return corners
         return cells_around(self.space.to_voxel(space.to_ras(corners)), self.space)
+
+    def _coded(self, first: int, count: int) -> Rows:
+        """Draw seeds; return points and codes, or directions as long as nothing finds those."""
+        seeds, along = self._draw(first, count)
+        if self._codes is None:
+            return seeds, along
+        points = seeds.astype(np.float32)
+        return points, self._codes(points, first, along)
 
     def _draw(self, first: int, count: int) -> Rows:
         """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 3) each."""

@@ -304,7 +304,7 @@ class Visitor:
         return [(lines, a, b) for a, b in pairwise([0, *cuts.tolist()]) if offsets[b] > offsets[a]]
 
     def _in_lanes(self, lines: _Lines, first: int, last: int) -> tuple[Array, dict[str, Array]]:
-        """Return the order of some streamlines in lanes, and what the kernel takes of their points.
+        """Return the order of some streamlines in lanes, and their points as arguments of the kernel.
 
         Those of most points come first. A device thus ends with short streamlines, which its threads share evenly. A
         curve through points that lie where the one before lies would turn back and forth there, so they are left out.
