@@ -12,49 +12,33 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
-from pathlib import Path
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
-from ...backends.numba.cache import Function, Held
-from ...devices import choose, usable_cores
-from ...devices.threads import in_threads, thread_pool
-from ...errors import InputError
+from ...devices import choose
+from ...devices.threads import thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..products.batch_work import thread_count
-from ..seeding import interface
-from ..seeding.directed import along_voxel_axes
-from ..seeding.interface import load_segmentation
 from ..seeding.more_seeds import cells_around
-from ..seeding.seeds import ATTEMPTS, Coding, Draw, DrawnSeeds, corners_of
+from ..seeding.seeds import Coding, Draw, DrawnSeeds, corners_of
 from ..stopping.segmentation import TissueFiles
 from .comparison import Comparison
+from .fixel_draw import FixelDraw
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .fods import Fods, option_fods
 from .visit_memory import VisitList
 from .visits import Visitor
 
-AT_ONCE = 1 << 9  # seeds for which a thread pays
 SHARE = 40  # a round has at least one seed for so many before it,
 SHARE_OF_ALL = 100  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
-KERNELS = Path(__file__).with_name("dynamic_seeds_kernels.py")
 BEGUN = 4  # rounds at a time: one grows, the lengths of two are found, one is drawn, so that no device waits
 Rows = tuple[Array, Array]
-
-
-@cache
-def _draw_seeds() -> Function:
-    """Return the kernel that draws seeds."""
-    from ...backends.numba.program import text_with
-    from ..seeding.place_seeds import draw_attempt
-
-    return Function(text_with([draw_attempt], interface.KERNELS, KERNELS), "draw_seeds")
 
 
 @dataclass(eq=False)
@@ -161,16 +145,10 @@ class DynamicSeeds(DrawnSeeds):
         return visitor
 
     @cached_property
-    def _tissues(self) -> tuple[Array, Array, float]:
-        """The segmentation as arguments of the kernel; without tissues, it is empty."""
-        if self.tissues is None:
-            return np.zeros((0, 0, 0, 0), np.float32), np.eye(4), 0.0
-        return load_segmentation(self.tissues).values_and_grid
-
-    @cached_property
-    def _along(self) -> npt.NDArray[np.float64]:
-        """Directions of fixels along the voxel axes of the tracked image."""
-        return along_voxel_axes(self._comparison.fixels.directions, self.space)
+    def _fixel_draw(self) -> FixelDraw:
+        fixels = self._comparison.fixels
+        fixels = replace(fixels, table=fixels.table.without_lobes())
+        return FixelDraw(fixels, str(self.fod), self.tissues, self.space, self.draw)
 
     @property
     def directed(self) -> bool:
@@ -281,7 +259,8 @@ class DynamicSeeds(DrawnSeeds):
             work.result()
         drawing = [seed_round.seeds for seed_round in self._rounds if not seed_round.seeds.cancel()]
         wait(drawing)
-        del self._visitor, self._comparison  # whose memory is not needed any more
+        del self._visitor, self._comparison, self._fixel_draw  # whose memory is not needed any more
+        self._codes = None
 
     def _begin(self, first: int, earlier: _Round | None = None) -> _Round:
         """Have a thread draw a round, after a comparison of the streamlines of another one."""
@@ -337,28 +316,4 @@ class DynamicSeeds(DrawnSeeds):
 
     def _draw(self, first: int, count: int) -> Rows:
         """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 3) each."""
-        count = self.within(first, count)
-        seeds, along, threads = np.empty((count, 3)), np.zeros((count, 3)), self.draw.threads or usable_cores()
-        fixels, to_image = self._comparison.fixels, np.linalg.inv(self.space.affine)
-        grid = fixels.table.space.affine, np.linalg.inv(fixels.table.space.affine)
-        key = np.array([self.draw.key], np.uint64).view(np.int32)
-        shared = [
-            Held(value) for value in (
-                np.zeros(1, np.int64), (np.uint32(first), key, ATTEMPTS), np.cumsum(self._comparison.probabilities),
-                (fixels.table.voxel_of, *fixels.table.counts.shape[1:], *grid, self._along), self._tissues, to_image,
-            )
-        ]  # converted once: a conversion needs Python's lock, so threads would wait for each other
-        out = Held(seeds), Held(along)
-
-        def draw_some(_: int) -> None:
-            item, attempt, reals = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(7, np.float32)
-            team = Held((item, attempt, reals, np.zeros((1, 3)), np.zeros(1, np.uint8)))
-            _draw_seeds().call_with([*shared, team, *out])
-
-        in_threads(draw_some, range(min(threads, -(-count // AT_ONCE))), threads)
-        if len(missing := np.flatnonzero(np.isnan(along[:, 0]))):
-            raise InputError(
-                f"{self.fod}: seed {first + missing[0]} was not found in {ATTEMPTS} attempts: hardly any fixel that "
-                f"lacks streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
-            )
-        return seeds, along
+        return self._fixel_draw.seeds(self._comparison.probabilities, first, self.within(first, count))

@@ -1,4 +1,4 @@
-"""The kernel of :mod:`.dynamic_seeds`, which loads a copy of this file, hence the whole name of a module.
+"""The kernel of :mod:`.fixel_draw`, which loads a copy of this file, hence the whole name of a module.
 
 Before this text come ``draw_attempt`` of :mod:`..seeding.place_seeds` and the kernels of :mod:`..seeding.interface`.
 """
@@ -39,7 +39,7 @@ def chosen(sums, share):
 
 
 @compiled
-def draw_seeds(queue, draw, sums, fixels, tissues, to_image, team, seeds, along):
+def draw_seeds(queue, draw, sums, fixels, tissues, to_image, seeds, along, team):
     """Draw seeds of a queue that threads share; one that is not found gets no direction, and ends the queue.
 
     ``draw`` has the number of the first seed, the key of random numbers, and the most attempts; ``fixels`` has their
