@@ -24,6 +24,7 @@ from ...devices.threads import thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..products.batch_work import thread_count
+from ..seeding.interface import Segmentation, load_segmentation
 from ..seeding.more_seeds import cells_around
 from ..seeding.seeds import Coding, Draw, DrawnSeeds, corners_of
 from ..stopping.segmentation import TissueFiles
@@ -112,6 +113,7 @@ class DynamicSeeds(DrawnSeeds):
         self._work: deque[Future[None]] = deque()  # of threads that find lengths
         self._keep: Callable[[VisitList], object] | None = None
         self._codes: Coding | None = None
+        self._segmentation: Future[Segmentation] | None = None
 
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, :class:`.fods.Fods` or None."""
@@ -133,6 +135,8 @@ class DynamicSeeds(DrawnSeeds):
     def prepare(self, progress: Callable[[float], object]) -> None:
         """Find the fixels."""
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
+        if self.tissues is not None:  # which the first seeds need
+            self._segmentation = thread_pool("tissues", 1).submit(load_segmentation, self.tissues)
         fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         self._comparison = Comparison(fixels, self.target, self.draw.threads)
@@ -147,8 +151,8 @@ class DynamicSeeds(DrawnSeeds):
     @cached_property
     def _fixel_draw(self) -> FixelDraw:
         fixels = self._comparison.fixels
-        fixels = replace(fixels, table=fixels.table.without_lobes())
-        return FixelDraw(fixels, str(self.fod), self.tissues, self.space, self.draw)
+        fixels, tissues = replace(fixels, table=fixels.table.without_lobes()), self._segmentation
+        return FixelDraw(fixels, str(self.fod), None if tissues is None else tissues.result(), self.space, self.draw)
 
     @property
     def directed(self) -> bool:
@@ -170,9 +174,9 @@ class DynamicSeeds(DrawnSeeds):
     def advance(self, first: int, seeds: int) -> bool:
         """Begin rounds as streamlines come; return whether the one from number ``first`` on has begun."""
         if not self._rounds:  # nothing is known for the first ones
-            _ = self._visitor  # which threads share
             for _ in range(BEGUN):
                 self._rounds.append(self._begin(self._next_first()))
+            _ = self._visitor  # which threads share
         self._go_on(seeds)
         return any(seed_round.first == first for seed_round in self._rounds)
 
@@ -260,7 +264,7 @@ class DynamicSeeds(DrawnSeeds):
         drawing = [seed_round.seeds for seed_round in self._rounds if not seed_round.seeds.cancel()]
         wait(drawing)
         del self._visitor, self._comparison, self._fixel_draw  # whose memory is not needed any more
-        self._codes = None
+        self._codes = self._segmentation = None
 
     def _begin(self, first: int, earlier: _Round | None = None) -> _Round:
         """Have a thread draw a round, after a comparison of the streamlines of another one."""

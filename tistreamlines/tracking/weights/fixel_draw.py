@@ -14,12 +14,10 @@ from ...backends.numba.cache import Function, Held
 from ...devices import usable_cores
 from ...devices.threads import in_threads
 from ...errors import InputError
-from ...io.images import AnyPath
 from ...space.batch import Space
 from ..seeding import interface
 from ..seeding.directed import along_voxel_axes
 from ..seeding.seeds import ATTEMPTS, Draw
-from ..stopping.segmentation import TissueFiles
 from .fixels import Fixels
 
 KERNELS = Path(__file__).with_name("fixel_draw_kernels.py")
@@ -43,14 +41,14 @@ class FixelDraw:
     ----------
     fixels : the fixels.
     name : what messages begin with.
-    tissues : image of five tissues, or None; a seed is tried again in fluid, and grey matter leads it to the interface.
+    tissues : five tissues, or None; a seed is tried again in fluid, and grey matter leads it to the interface.
     space : grid of the image that is tracked.
     draw : random numbers.
     """
 
     fixels: Fixels
     name: str
-    tissues: AnyPath | TissueFiles | None
+    tissues: interface.Segmentation | None
     space: Space
     draw: Draw
 
@@ -58,9 +56,8 @@ class FixelDraw:
     def _known(self) -> list[Held]:
         """Arguments of the kernel that are the same each time."""
         fixels, table = self.fixels, self.fixels.table
-        tissues = np.zeros((0, 0, 0, 0), np.float32), np.eye(4), 0.0
-        if self.tissues is not None:
-            tissues = interface.load_segmentation(self.tissues).values_and_grid
+        nowhere = np.zeros((0, 0, 0, 0), np.float32), np.eye(4), 0.0
+        tissues = nowhere if self.tissues is None else self.tissues.values_and_grid
         grid = np.ascontiguousarray(table.space.affine), np.linalg.inv(table.space.affine)
         along = along_voxel_axes(fixels.directions, self.space)
         places = table.voxel_of, *table.counts.shape[1:], *grid, along
@@ -86,10 +83,11 @@ class FixelDraw:
             item, attempt, reals = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(7, np.float32)
             _draw_seeds().call_with([*arguments, Held((item, attempt, reals, np.zeros((1, 3)), np.zeros(1, np.uint8)))])
 
-        in_threads(draw_some, range(min(threads, -(-count // FEWEST))), threads)
+        in_threads(draw_some, range(max(1, min(threads, -(-count // FEWEST)))), threads)
         if len(missing := np.flatnonzero(np.isnan(along[:, 0]))):
+            path = self.tissues and self.tissues.path
             raise InputError(
                 f"{self.name}: seed {first + missing[0]} was not found in {ATTEMPTS} attempts: hardly any fixel that "
-                f"lacks streamlines lies outside the fluid of {self.tissues}: are both of one subject, in one space?"
+                f"lacks streamlines lies outside the fluid of {path}: are both of one subject, in one space?"
             )
         return points, along
