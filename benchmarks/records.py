@@ -43,6 +43,8 @@ APART = (  # kernels that no command of the tables runs
     "kernels/stopping/act5.py", "kernels/stopping/five_tissues.py", "kernels/recovery/backtracking.py",
     "surfaces/enclosed_kernels.py", "surfaces/smoothing_kernels.py",
     "tracking/weights/sift_kernels.py", "tracking/weights/comparison_kernels.py",
+    "tracking/weights/fixel_draw_kernels.py", "tracking/weights/visits_kernels.py",
+    "tracking/seeding/directed_kernels.py",
 )
 
 

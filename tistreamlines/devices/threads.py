@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 from . import usable_cores
@@ -30,9 +31,7 @@ class _BlasLimit:
         """Begin the limit."""
         with self._lock:
             if not self._count:
-                from threadpoolctl import ThreadpoolController
-
-                blas = ThreadpoolController().select(user_api="blas")
+                blas = _blas(len(sys.modules))
                 counts = {library.num_threads for library in blas.lib_controllers}
                 if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
                     _is_single.set()
@@ -48,6 +47,15 @@ class _BlasLimit:
 
 
 _limit = _BlasLimit()
+
+
+@lru_cache(maxsize=1)
+def _blas(modules: int) -> Any:
+    """Return the libraries of BLAS, which come with modules: to look for them takes 20 ms, with Python's lock."""
+    from threadpoolctl import ThreadpoolController
+
+    del modules
+    return ThreadpoolController().select(user_api="blas")
 
 
 @cache
@@ -136,8 +144,8 @@ def _end(futures: list[Future[Result]]) -> None:
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses, and those of several threads at a time, cost nothing, while to look for the BLAS libraries takes 20 ms.
-    The command ``track`` has one BLAS thread in any case, and looks once whether that is so.
+    Nested uses, and those of several threads at a time, cost nothing. The command ``track`` has one BLAS thread in any
+    case, and looks once whether that is so.
     """
     if _is_single.is_set():
         yield

@@ -81,6 +81,8 @@ class Run:
             return limit is not None and time.perf_counter() - begun >= limit
 
         source, more = self.plan.seeds, len(seeds) > SEEDS_AT_ONCE or self.plan.seeds.round_from(0) is not None
+        if isinstance(self.engine, Engine):  # other processes have engines of their own
+            source.code_with(self.engine.codes)
         track = self.engine.track_all(self._blocks(seeds), most=self.left, enough=enough, more=more)
         with closing(track) as grown:  # type: ignore[type-var]
             for batch in grown:

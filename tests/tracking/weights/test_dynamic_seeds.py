@@ -21,6 +21,8 @@ from tistreamlines.io.in_memory import source_of
 from tistreamlines.io.tractograms import stored_batches
 from tistreamlines.run import resume
 from tistreamlines.space.batch import Batch
+from tistreamlines.tracking.seeding.directed import along_voxel_axes
+from tistreamlines.tracking.seeding.more_seeds import voxels_by_share
 from tistreamlines.tracking.seeding.seeds import Draw
 from tistreamlines.tracking.weights import fixels, product
 from tistreamlines.tracking.weights.comparison import PROBABILITY, SMALL, Comparison
@@ -157,6 +159,34 @@ def test_seeds_lie_anywhere_in_the_voxels_of_their_fixels():
     for i in range(0, 3000, 50):
         directions = fixels.directions[fixels.table.voxel_of == of[i]]
         assert np.abs(directions @ scanner[i]).max() > 1 - 1e-6
+
+
+def test_a_kernel_draws_seeds_as_others_are_drawn():
+    """The random numbers, and the choice among fixels, are those of other seeds."""
+    seeds, first = seeds_of(field()), 70
+    fixels = seeds._comparison.fixels
+    seeds._comparison.probabilities = np.maximum(np.random.default_rng(8).normal(size=fixels.table.count), 0)
+    items = np.arange(2000, dtype=np.int32)
+    reals = seeds.draw.attempts(first, items, 0 * items)
+    chosen = voxels_by_share(np.cumsum(seeds._comparison.probabilities), reals[:, :2])
+    voxels = np.stack(np.unravel_index(fixels.table.voxel_of[chosen], fixels.table.counts.shape), axis=1)
+    points = fixels.table.space.to_ras(voxels + (reals[:, 2:5].astype(float) - 0.5))
+    assert np.array_equal(seeds.points(first, 2000), seeds.space.to_voxel(points))
+    assert np.array_equal(seeds.directions(first, 2000), along_voxel_axes(fixels.directions, seeds.space)[chosen])
+
+
+def test_codes_are_found_before_a_round_is_asked_for():
+    seeds, asked = seeds_of(field()), []
+    along = seeds.directions(500, 500)
+    seeds.code_with(lambda points, first, along: asked.append((points, first, along)) or np.arange(len(points)))
+    seeds.advance(0, 0)
+    for seed_round in seeds._rounds:
+        seed_round.seeds.result()
+    points, first, directions = asked[1]
+    assert len(asked) == BEGUN and first == 500 and np.array_equal(directions, along)
+    assert np.array_equal(seeds.directions(500, 400), np.arange(400))
+    assert np.array_equal(seeds.points(500, 400), points[:400]) and points.dtype == np.float32
+    assert len(asked) == BEGUN
 
 
 def test_a_finer_image_may_be_tracked():

@@ -6,9 +6,10 @@ import mmap
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +18,12 @@ from ...aliases import Array
 from ...devices import usable_cores
 from ...devices.threads import submit_once, thread_pool
 from ...linker.host_arrays import HostArrays, align
+from ...linker.lang import Func
 from ...linker.link import link_once
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
-from .cache import Held, function
+from .cache import Held, function, text_of
 from .dialect import dialect, inlined_once, spread_name
 from .kinds import Kind
 
@@ -48,6 +50,12 @@ def entry_text(name: str, signature: list[tuple[str, str]]) -> str:
         f"        _first = claim(_queue, {TOGETHER})",
     ]
     return "\n".join(lines) + "\n"
+
+
+def text_with(functions: Sequence[Func], *paths: Path) -> str:
+    """Return the text of files of kernels, with functions in the kernel language that they call."""
+    source = Source(functions)
+    return "\n\n".join([link_once(source.roots, dialect(), source.filling).text, *map(text_of, paths)])
 
 
 class NumbaProgram(HostArrays):

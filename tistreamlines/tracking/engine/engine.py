@@ -26,7 +26,7 @@ from ..growth.settings import Settings
 from ..growth.statistics import Statistics
 from ..products.collector import Collector
 from ..products.points.points import Batches, Outlines, points_on
-from ..seeding.directed import check_shapes, initial_codes
+from ..seeding.directed import are_codes, check_shapes, initial_codes
 from ..selection.filters import Filter
 from ..tables.inputs import KernelTables
 from .kernels import demand_of, filters_of, kernels_of, settings_for
@@ -261,12 +261,16 @@ class Engine:
                 product.undo(self.growth)
             raise
 
+    def codes(self, seeds: Array, first: int, directions: Array) -> Array:
+        """Return the codes of directions, (n,), of seeds in float32 from a number on; any thread may ask for them."""
+        return initial_codes(directions, seeds, self.growth.prepared, self.settings.threads, first)
+
     def _encode(self, seeds: Array, first: int, directions: Array | None) -> SeedBlock:
-        """Return a block's seeds in float32, the number of the first, and the codes of given directions."""
+        """Return a block's seeds in float32, the number of the first, and the codes of directions."""
         points = np.ascontiguousarray(seeds, np.float32)
-        if directions is None:
-            return points, first, None
-        return points, first, initial_codes(directions, points, self.growth.prepared, self.settings.threads, first)
+        if directions is None or are_codes(directions):
+            return points, first, directions
+        return points, first, self.codes(points, first, directions)
 
     def _filter(self, chunk: Chunk, left: int) -> tuple[Chunk, Array, Chunk]:
         """Return a chunk as far as it counts, the verdicts, and the accepted streamlines, at most ``left``."""

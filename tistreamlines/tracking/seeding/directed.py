@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
+from ...backends.numba.cache import Function
 from ...devices.threads import in_threads
 from ...errors import InputError, ParameterError
 from ...io.images import Tell
@@ -15,6 +19,7 @@ from ...space.batch import Space
 from ...space.sphere import closest_vertices
 from ..tables.inputs import KernelTables
 
+KERNELS = Path(__file__).with_name("directed_kernels.py")
 BLOCK = 512  # directions that are compared with all vertices at once
 UNIT = 1e-3  # how far a length may be from 1
 Floats = npt.NDArray[np.float64]
@@ -85,12 +90,26 @@ def along_voxel_axes(directions: npt.NDArray[np.float64], space: Space) -> npt.N
     return turned / np.linalg.norm(turned, axis=1, keepdims=True)
 
 
+def are_codes(directions: Array) -> bool:
+    """Whether codes, (n,) int32, stand for directions, since they were found before."""
+    return np.ndim(directions) == 1 and directions.dtype == np.int32
+
+
 def check_shapes(directions: Array | None, seeds: Array) -> None:
     """Raise ParameterError if directions, if there are any, have another shape than their seeds, (n, 3)."""
-    if directions is not None and np.shape(directions) != np.shape(seeds):
+    if directions is not None and np.shape(directions) != np.shape(seeds) and not are_codes(directions):
         raise ParameterError(
             f"directions have shape {np.shape(directions)}: give {np.shape(seeds)}, one for each seed"
         )
+
+
+@cache
+def _code_directions() -> Function:
+    """Return the kernel that finds codes: in one call, since after each one the caller may wait for Python's lock."""
+    from ...backends.numba.program import text_with
+    from ...kernels.getters.shared import encode_directions
+
+    return Function(text_with([encode_directions], KERNELS), "code_directions")
 
 
 def initial_codes(
@@ -124,18 +143,20 @@ def initial_codes(
         If there is not one unit vector for each seed, or the method begins with the fibres of a voxel.
     """
     check_shapes(directions, seeds)
-    directions = np.asarray(directions, np.float64)
+    directions, seeds = np.ascontiguousarray(directions, np.float64), np.ascontiguousarray(seeds, np.float32)
     getter = prepared.getter
     if not getter.aimed and "sphere" not in vars(getter.method):
         raise ParameterError(
             "the direction getter begins with the fibres of a voxel: give seeds without directions, and leave out "
             f"{flag('surface_direction')}"
         )
-    bad = np.flatnonzero(~(np.abs(lengths_of(directions) - 1) <= UNIT))
-    if len(bad):
+    codes, bad, memory = np.empty(len(seeds), np.int32), np.full(1, len(seeds)), np.empty(3, np.float32)
+    image = seeds, prepared.arrays["volume_shape"]
+    _code_directions()(directions, *image, UNIT, memory, np.empty(1, np.int32), codes, bad)
+    if bad[0] < len(seeds):
         raise ParameterError(f"direction {first + bad[0]} is {directions[bad[0]].tolist()}: give unit vectors")
     if getter.aimed:
-        return np.where(inside(seeds, prepared), _encode(directions, threads), -1).astype(np.int32)
+        return codes
     sphere, symmetric = vars(getter.method)["sphere"], bool(getter.symmetric)
     # float32, with which the kernels compute and which a cache of tables holds
     vertices = np.asarray(sphere.vertices, np.float32).astype(np.float64).reshape(3, -1)[:, : sphere.count].T
@@ -145,25 +166,5 @@ def initial_codes(
         near = closest_vertices(block, vertices, symmetric)
         return 2 * near + ((block * vertices[near]).sum(axis=1) < 0)
 
-    codes = np.concatenate([np.empty(0, np.int32), *in_threads(code_block, range(0, len(seeds), BLOCK), threads)])
-    return np.where(inside(seeds, prepared), codes, -1).astype(np.int32)
-
-
-def _encode(directions: Array, threads: int | None) -> Array:
-    """Return the codes of directions (n, 3), on the host."""
-    from ...backends.numba.program import NumbaProgram
-    from ...kernels.getters.shared import encode_directions
-    from ...linker.parts import Source
-
-    codes, numbers = np.empty(max(len(directions), 1), np.int32), np.ascontiguousarray(directions, np.float32).ravel()
-    program = NumbaProgram(Source([encode_directions]), threads=threads)
-    program.run(encode_directions.__name__, len(directions), {"directions": numbers, "codes": codes})
-    return codes[: len(directions)]
-
-
-def inside(seeds: Array, prepared: KernelTables) -> npt.NDArray[np.bool_]:
-    """Return which seeds (n, 3) float32 lie in the image, as the kernels decide it."""
-    there = np.ones(len(seeds), bool)
-    for places, size in zip(seeds.T, prepared.arrays["volume_shape"], strict=True):  # faster than all axes at once
-        there &= (places >= np.float32(-0.5)) & (places < np.float32(size) - np.float32(0.5))
-    return there
+    nearest = np.concatenate([np.empty(0, np.int32), *in_threads(code_block, range(0, len(seeds), BLOCK), threads)])
+    return np.where(codes < 0, codes, nearest).astype(np.int32)

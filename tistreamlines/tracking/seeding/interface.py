@@ -30,8 +30,8 @@ NEAR = 0.01  # as in interface_kernels.py
 SIDES = 4.0  # voxel sides from the least to the greatest shift
 BLOCK = 1 << 14  # attempts of a task
 TRIED = 32  # seeds that must be found before anything is tracked
-_kernels = text_of(Path(__file__).with_name("interface_kernels.py"))
-_find, _move = Function(_kernels, "find_seeds"), Function(_kernels, "move_seeds")
+KERNELS = Path(__file__).with_name("interface_kernels.py")
+_find = Function(text_of(KERNELS), "find_seeds")
 
 Floats = npt.NDArray[np.floating]
 Voxels = npt.NDArray[np.int32]
@@ -72,20 +72,13 @@ class Segmentation:
 
     def find(self, points: Floats, shifts: Floats, success: npt.NDArray[np.bool_]) -> None:
         """Move points (n, 3), RASmm, to the interface, along it by shifts (n, 2), mm, and back; tell which succeed."""
-        _find(self.values, *self._grid, points, shifts, success.view(np.uint8))
-
-    def move(self, points: Floats, success: npt.NDArray[np.bool_]) -> None:
-        """Move points (n, 3), RASmm, where there is more grey than white matter, to the interface; tell which succeed.
-
-        One fails where there is more fluid than grey and white matter.
-        """
-        _move(self.values, *self._grid, points, success.view(np.uint8))
+        _find(*self.values_and_grid, points, shifts, success.view(np.uint8))
 
     @property
-    def _grid(self) -> tuple[npt.NDArray[np.float64], float]:
-        """The map from RASmm to voxels, and the longest step of a descent, mm."""
+    def values_and_grid(self) -> tuple[npt.NDArray[np.float32], npt.NDArray[np.float64], float]:
+        """The values, the map from RASmm to voxels, and the longest step of a descent, mm, as kernels take them."""
         back: npt.NDArray[np.float64] = np.ascontiguousarray(np.linalg.inv(self.space.affine), np.float64)
-        return back, 0.5 * float(self.space.voxel_sizes.min())
+        return self.values, back, 0.5 * float(self.space.voxel_sizes.min())
 
 
 def load_segmentation(source: AnyPath | TissueFiles) -> Segmentation:

@@ -17,6 +17,7 @@ from ...space.batch import Batch
 from .place_seeds import draw_attempt, place_seed
 
 Numbers = npt.NDArray[np.int32]
+Coding = Callable[[Array, int, Array], Array]  # of float32 seeds, the number of the first, and directions
 ATTEMPTS = 1000  # at one seed
 TOGETHER = 1 << 12  # attempts before a check whether they are needed
 MOST = 2**32 - 1  # seeds of a run, whose numbers are counted with 32 bits
@@ -85,6 +86,13 @@ class Seeds(ABC):
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, if seeds depend on that; called before all else."""
         del followed
+
+    def code_with(self, codes: Coding) -> None:
+        """Take a function that finds the codes of directions.
+
+        From then on, seeds that are drawn ahead have codes instead of directions, so that no device waits for them.
+        """
+        del codes
 
     def prepare(self, progress: Callable[[float], object]) -> None:
         """Make what takes long before the first seed is drawn; ``progress`` receives the share that is done, 0 to 1."""

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future, wait
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -20,26 +20,26 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...devices import choose
-from ...devices.threads import in_threads, thread_pool
+from ...devices.threads import thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..products.batch_work import thread_count
-from ..seeding.directed import along_voxel_axes
 from ..seeding.interface import Segmentation, load_segmentation
-from ..seeding.more_seeds import cells_around, voxels_by_share
-from ..seeding.seeds import Draw, DrawnSeeds, corners_of, first_success
+from ..seeding.more_seeds import cells_around
+from ..seeding.seeds import Coding, Draw, DrawnSeeds, corners_of
 from ..stopping.segmentation import TissueFiles
 from .comparison import Comparison
+from .fixel_draw import FixelDraw
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .fods import Fods, option_fods
 from .visit_memory import VisitList
 from .visits import Visitor
 
-AT_ONCE = 1 << 15  # seeds that a thread draws
 SHARE = 40  # a round has at least one seed for so many before it,
 SHARE_OF_ALL = 100  # and by default for so many wanted streamlines
 FEWEST = 50  # seeds of a round by default
 BEGUN = 4  # rounds at a time: one grows, the lengths of two are found, one is drawn, so that no device waits
+Rows = tuple[Array, Array]
 
 
 @dataclass(eq=False)
@@ -55,7 +55,7 @@ class _Round:
     ----------
     streamlines : how many there are.
     probabilities : those of fixels, with which its seeds are drawn.
-    seeds : their points and directions, (n, 6).
+    seeds : their points and directions, (n, 3) each.
     """
 
     first: int
@@ -64,7 +64,7 @@ class _Round:
     work: list[Future[None]] = field(default_factory=list)
     adding: Lock = field(default_factory=Lock)
     probabilities: Array = field(init=False)
-    seeds: Future[Array] = field(init=False)
+    seeds: Future[Rows] = field(init=False)
 
 
 @dataclass(eq=False)
@@ -112,11 +112,17 @@ class DynamicSeeds(DrawnSeeds):
         self._tracked = 0  # seeds that an earlier process has tracked, which are not drawn again
         self._work: deque[Future[None]] = deque()  # of threads that find lengths
         self._keep: Callable[[VisitList], object] | None = None
+        self._codes: Coding | None = None
+        self._segmentation: Future[Segmentation] | None = None
 
     def follow(self, followed: object) -> None:
         """Take what streamlines follow, :class:`.fods.Fods` or None."""
         assert followed is None or isinstance(followed, Fods)
         self._followed = followed
+
+    def code_with(self, codes: Coding) -> None:
+        """Have the thread that draws rounds find the codes of directions."""
+        self._codes = codes
 
     def _fods(self, note: Tell | None = None) -> Fods:
         return option_fods(self.fod, self.basis, self._followed, "--seed-dynamic", note)
@@ -129,6 +135,8 @@ class DynamicSeeds(DrawnSeeds):
     def prepare(self, progress: Callable[[float], object]) -> None:
         """Find the fixels."""
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
+        if self.tissues is not None:  # which the first seeds need
+            self._segmentation = thread_pool("tissues", 1).submit(load_segmentation, self.tissues)
         fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         self._comparison = Comparison(fixels, self.target, self.draw.threads)
@@ -141,8 +149,10 @@ class DynamicSeeds(DrawnSeeds):
         return visitor
 
     @cached_property
-    def _segmentation(self) -> Segmentation | None:
-        return None if self.tissues is None else load_segmentation(self.tissues)
+    def _fixel_draw(self) -> FixelDraw:
+        fixels = self._comparison.fixels
+        fixels, tissues = replace(fixels, table=fixels.table.without_lobes()), self._segmentation
+        return FixelDraw(fixels, str(self.fod), None if tissues is None else tissues.result(), self.space, self.draw)
 
     @property
     def directed(self) -> bool:
@@ -164,9 +174,9 @@ class DynamicSeeds(DrawnSeeds):
     def advance(self, first: int, seeds: int) -> bool:
         """Begin rounds as streamlines come; return whether the one from number ``first`` on has begun."""
         if not self._rounds:  # nothing is known for the first ones
-            _ = self._visitor  # which threads share
             for _ in range(BEGUN):
                 self._rounds.append(self._begin(self._next_first()))
+            _ = self._visitor  # which threads share
         self._go_on(seeds)
         return any(seed_round.first == first for seed_round in self._rounds)
 
@@ -253,7 +263,8 @@ class DynamicSeeds(DrawnSeeds):
             work.result()
         drawing = [seed_round.seeds for seed_round in self._rounds if not seed_round.seeds.cancel()]
         wait(drawing)
-        del self._visitor, self._comparison  # whose memory is not needed any more
+        del self._visitor, self._comparison, self._fixel_draw  # whose memory is not needed any more
+        self._codes = self._segmentation = None
 
     def _begin(self, first: int, earlier: _Round | None = None) -> _Round:
         """Have a thread draw a round, after a comparison of the streamlines of another one."""
@@ -261,8 +272,8 @@ class DynamicSeeds(DrawnSeeds):
         seed_round.seeds = thread_pool("rounds", 1).submit(self._draw_round, seed_round, earlier)
         return seed_round
 
-    def _draw_round(self, seed_round: _Round, earlier: _Round | None) -> Array:
-        """Return points and directions of the seeds of a round, (n, 6)."""
+    def _draw_round(self, seed_round: _Round, earlier: _Round | None) -> Rows:
+        """Return points and directions of the seeds of a round."""
         if earlier is not None:
             for work in earlier.work:
                 work.result()
@@ -270,27 +281,26 @@ class DynamicSeeds(DrawnSeeds):
             self._comparison.compare()
         seed_round.probabilities = self._comparison.probabilities
         first, count = seed_round.first, self.round_from(seed_round.first)
-        return np.empty((0, 6)) if first + count <= self._tracked else self._draw(first, count)
+        return self._coded(first, 0 if first + count <= self._tracked else count)
 
-    def points(self, first: int, count: int) -> npt.NDArray[np.float64]:
+    def points(self, first: int, count: int) -> Array:
         """Return seeds of a round from number ``first`` on; raise InputError if one is not found."""
-        return self._rows(first, count)[:, :3]
+        return self._rows(first, count)[0][:count]
 
-    def directions(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Return the directions of their fixels."""
-        return self._rows(first, count)[:, 3:]
+    def directions(self, first: int, count: int) -> Array:
+        """Return the directions of their fixels, or the codes of these."""
+        return self._rows(first, count)[1][:count]
 
-    def _rows(self, first: int, count: int) -> Array:
-        """Return points and directions of seeds, (n, 6), those of a round as they were drawn."""
+    def _rows(self, first: int, count: int) -> Rows:
+        """Return points and directions of seeds, at least so many, those of a round as they were drawn."""
         for seed_round in self._rounds:
             if seed_round.first == first and count <= self.round_from(first):
-                return seed_round.seeds.result()[:count]
-        return self._draw(first, count)
+                return seed_round.seeds.result()
+        return self._coded(first, count)
 
-    def sample(self, numbers: npt.NDArray[np.int64]) -> tuple[Array, Array]:
+    def sample(self, numbers: npt.NDArray[np.int64]) -> Rows:
         """Return seeds and directions of the first round."""
-        rows = self._draw(int(numbers[0]), len(numbers))
-        return rows[:, :3], rows[:, 3:]
+        return self._draw(int(numbers[0]), len(numbers))
 
     def reach(self) -> npt.NDArray[np.float64]:
         """Return eight points in each voxel with an FOD, or points between voxels of the tracked image around them."""
@@ -300,32 +310,14 @@ class DynamicSeeds(DrawnSeeds):
             return corners
         return cells_around(self.space.to_voxel(space.to_ras(corners)), self.space)
 
-    def _draw(self, first: int, count: int) -> npt.NDArray[np.float64]:
-        """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 6)."""
-        count = self.within(first, count)
-        reason = (
-            f"hardly any fixel that lacks streamlines lies outside the fluid of {self.tissues}: are both of one "
-            "subject, in one space?"
-        )
-        attempt = partial(self._try, np.cumsum(self._comparison.probabilities))
+    def _coded(self, first: int, count: int) -> Rows:
+        """Draw seeds; return points and codes, or directions as long as nothing finds those."""
+        seeds, along = self._draw(first, count)
+        if self._codes is None:
+            return seeds, along
+        points = seeds.astype(np.float32)
+        return points, self._codes(points, first, along)
 
-        def draw_some(begin: int) -> Array:
-            items = np.arange(begin, min(begin + AT_ONCE, count), dtype=np.int32)
-            seeds = first_success(first, items, 4, attempt, str(self.fod), reason)
-            along = self._comparison.fixels.directions[seeds[:, 3].astype(int)]
-            return np.concatenate([self.space.to_voxel(seeds[:, :3]), along_voxel_axes(along, self.space)], axis=1)
-
-        return np.concatenate(in_threads(draw_some, range(0, max(count, 1), AT_ONCE), self.draw.threads))
-
-    def _try(self, sums: Array, first: int, items: Array, attempts: Array) -> tuple[Array, npt.NDArray[np.bool_]]:
-        """Return points, RASmm, and fixels of attempts at seeds ``first + items``, (n, 4), and which succeed."""
-        table = self._comparison.fixels.table
-        reals = self.draw.attempts(first, items, attempts)
-        fixels = voxels_by_share(sums, reals[:, :2])
-        voxels = np.stack(np.unravel_index(table.voxel_of[fixels], table.counts.shape), axis=1)
-        points = table.space.to_ras(voxels + (reals[:, 2:5].astype(np.float64) - 0.5))
-        good = np.ones(len(points), bool)
-        if self._segmentation is not None:
-            self._segmentation.move(points, good)
-            good &= (np.floor(table.space.to_voxel(points) + 0.5) == voxels).all(axis=1)
-        return np.column_stack([points, fixels]), good
+    def _draw(self, first: int, count: int) -> Rows:
+        """Draw seeds by the probabilities of the fixels now; return points and directions, (n, 3) each."""
+        return self._fixel_draw.seeds(self._comparison.probabilities, first, self.within(first, count))

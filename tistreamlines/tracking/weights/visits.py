@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
+from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock, local
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...backends import open_program
+from ...backends.numba.cache import Function, text_of
 from ...backends.program import Program, on_device
 from ...devices import Device, free_memory
 from ...errors import DeviceMemoryError, InputError
@@ -34,6 +36,8 @@ from ..products.grid import affine_of
 from ..products.points.thinning import thin_batch
 from .visit_memory import MOST_WORDS, WORD, DeviceWords, VisitList
 
+_kernel = partial(Function, text_of(Path(__file__).with_name("visits_kernels.py")))
+_join_lines, _sort_lines = map(_kernel, ("join_lines", "sort_lines"))
 TENSION = 0.1  # of Hermite's curves, as in MRtrix3
 FINE = 0.1  # voxels: the longest step along a curve
 LONGEST = 128  # voxels that a step may be long: time and memory grow with the steps along its curve
@@ -140,9 +144,9 @@ def blend(ratio: int) -> Array:
 
 
 class _Lines(NamedTuple):
-    """Points of streamlines, (n, 3) RASmm, and their offsets, as a batch has them."""
+    """Streamlines of batches, and the number of the first point of each among those of all."""
 
-    points: Array
+    batches: Sequence[Batch]
     offsets: Array
 
 
@@ -289,45 +293,52 @@ class Visitor:
                 keep(visits.trim(words, launch[1]))
         return sums
 
-    def _divide(self, batches: Sequence[Batch]) -> list[tuple[Batch | _Lines, int, int]]:
+    def _divide(self, batches: Sequence[Batch]) -> list[tuple[_Lines, int, int]]:
         """Return the streamlines of batches, and which of them each launch takes, from one number up to another."""
         batches = [batch if batch.whole is not None else thin_batch(batch, self._every) for batch in batches]
-        batch = batches[0] if len(batches) == 1 else self._join(batches)
-        launches = max(round(len(batch.points) / self.together), 1)
-        share = max(math.ceil(len(batch.points) / launches), 1)
-        cuts = np.flatnonzero(np.diff(batch.offsets[:-1] // share, append=-1)) + 1
-        return [(batch, a, b) for a, b in pairwise([0, *cuts.tolist()]) if batch.offsets[b] > batch.offsets[a]]
-
-    def _join(self, batches: Sequence[Batch]) -> _Lines:
-        """Return the streamlines of batches in memory of this thread, since fresh memory costs more than the copies."""
         offsets = np.cumsum(np.concatenate([[0], *(batch.lengths for batch in batches)]))
-        kept, count = getattr(self._memory, "points", None), int(offsets[-1])
+        launches = max(round(offsets[-1] / self.together), 1)
+        share = max(math.ceil(offsets[-1] / launches), 1)
+        cuts = np.flatnonzero(np.diff(offsets[:-1] // share, append=-1)) + 1
+        lines = _Lines(batches, offsets)
+        return [(lines, a, b) for a, b in pairwise([0, *cuts.tolist()]) if offsets[b] > offsets[a]]
+
+    def _in_lanes(self, lines: _Lines, first: int, last: int) -> tuple[Array, dict[str, Array]]:
+        """Return the order of some streamlines in lanes, and their points as arguments of the kernel.
+
+        Those of most points come first. A device thus ends with short streamlines, which its threads share evenly. A
+        curve through points that lie where the one before lies would turn back and forth there, so they are left out.
+        """
+        offsets, count, begin = lines.offsets[first : last + 1], last - first, 0
+        points = self._room(int(offsets[-1] - offsets[0]))
+        begins, counts, ends = np.empty(count, np.int32), np.empty(count, np.int32), np.zeros(2, np.int64)
+        for batch in lines.batches:
+            low, high = max(first - begin, 0), min(last - begin, len(batch))
+            _join_lines(batch.points, batch.offsets, low, high, ends, points, begins, counts)
+            begin += len(batch)
+        tally, order = np.zeros(int(np.diff(offsets).max()) + 1, np.int64), np.empty(np.count_nonzero(counts), np.int64)
+        paths = {name: np.zeros(-(-len(order) // LANES) * LANES, np.int32) for name in ("paths_first", "paths_counts")}
+        _sort_lines(begins, counts, tally, order, *paths.values())
+        return order, paths | {"paths_points": points[: ends[0]].ravel()}
+
+    def _room(self, count: int) -> Array:
+        """Return memory of this thread for so many points, since fresh memory costs more than to copy them."""
+        kept = getattr(self._memory, "points", None)
         if kept is None or len(kept) < count:
             kept = self._memory.points = np.empty((count + count // 4, 3), np.float32)
-        points = np.concatenate([batch.points for batch in batches], out=kept[:count])
-        return _Lines(points, offsets)
+        return kept
 
     @contextmanager
     def _visits(
-        self, batch: Batch | _Lines, first: int, last: int, sums: bool = False
+        self, lines: _Lines, first: int, last: int, sums: bool = False
     ) -> Generator[tuple[_LaunchMemory, Arguments, _Launch, Transfer[Array] | None], None, None]:
         """Find the visits of some streamlines, which are in the kernel's arguments until the context ends.
 
         With ``sums``, the last of the four waits for the length of the streamlines in each fixel.
-
-        Those of most points come first. A device thus ends with short streamlines, which its threads share evenly.
         """
-        points, offsets = without_repeats(batch, first, last)
-        lengths = np.diff(offsets)
-        order = np.argsort(lengths, kind="stable")
-        order = order[np.searchsorted(lengths[order], 1) :][::-1]
-        teams = -(-len(order) // LANES)
-        counts = np.zeros(teams * LANES, np.int32)
-        counts[: len(order)] = lengths[order]
-        starts = np.zeros(teams * LANES, np.int32)
-        starts[: len(order)] = offsets[order]
-        paths = {"paths_points": points.ravel(), "paths_first": starts, "paths_counts": counts}
-        depth = (counts.reshape(teams, LANES).max(axis=1) * self._a_point).astype(np.int64) + AT_LEAST
+        order, paths = self._in_lanes(lines, first, last)
+        most = paths["paths_counts"].reshape(-1, LANES).max(axis=1)
+        depth = (most * self._a_point).astype(np.int64) + AT_LEAST
         memory = self._launches.get()
         try:
             arguments = self._values | memory.fill(paths)
@@ -362,9 +373,9 @@ class Visitor:
             lengths = self._program.later(target["lengths"], self._fixels)
         return slots, visited.wait().reshape(teams, LANES).copy(), lengths
 
-    def _part(self, batch: Batch | _Lines, first: int, last: int) -> VisitList:
+    def _part(self, lines: _Lines, first: int, last: int) -> VisitList:
         """Return the visits of some streamlines."""
-        with self._visits(batch, first, last) as (memory, slots, launch, _):
+        with self._visits(lines, first, last) as (memory, slots, launch, _):
             words = self._words(memory, slots, launch)
         return launch.trim(words, first)  # while another thread uses the device
 
@@ -415,18 +426,3 @@ class Visitor:
 def _begin(depth: Array) -> Array:
     """Return the first word of each team, which has so many words for each lane, and one more."""
     return LANES * (np.cumsum(depth + 1) - depth - 1)
-
-
-def without_repeats(batch: Batch | _Lines, first: int, last: int) -> tuple[Array, Array]:
-    """Return points and offsets of some streamlines, without points that lie where the one before lies.
-
-    A curve through such points would turn back and forth there.
-    """
-    offsets = batch.offsets[first : last + 1] - batch.offsets[first]
-    points = batch.points[batch.offsets[first] : batch.offsets[last]]
-    same = 1 + np.flatnonzero(points[1:, 0] == points[:-1, 0])  # few, most of which differ along another axis
-    same = same[(points[same] == points[same - 1]).all(axis=1)]
-    same = np.setdiff1d(same, offsets)  # the first points of streamlines stay
-    if not len(same):
-        return points, offsets
-    return np.delete(points, same, axis=0), offsets - np.searchsorted(same, offsets)
