@@ -93,7 +93,7 @@ class Run:
     def _blocks(self, seeds: range) -> Generator[tuple[Any, int, Any] | None, None, None]:
         """Compute seeds and directions, with the number of the first; several devices take all of them in slices.
 
-        None stands for seeds that depend on streamlines to come.
+        None stands for seeds that depend on streamlines to come, or that are still being drawn.
         """
         source, first = self.plan.seeds, seeds.start
         if len(self.devices) > 1 and source.round_from(0) is None:
@@ -106,6 +106,8 @@ class Run:
                 if tracked >= first:
                     raise RuntimeError(f"all seeds before number {first} were tracked, but no others are drawn")
                 yield None
+            if isinstance(self.engine, Engine) and self.engine.at_work and not source.is_drawn(first):
+                yield None  # so that the device gets its other work
             count = min(source.round_from(first) or SEEDS_AT_ONCE, seeds.stop - first)
             yield np.asarray(source.points(first, count)), first, source.directions(first, count)
             first += count

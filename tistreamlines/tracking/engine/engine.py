@@ -54,6 +54,7 @@ class Engine:
     Attributes
     ----------
     has_less_room : whether the device has run out of memory, so that chunks have fewer seeds from then on.
+    at_work : whether streamlines grow while the next seeds are asked for.
 
     Raises
     ------
@@ -72,7 +73,7 @@ class Engine:
         self.points: Batches = (
             points_on(device, prepared, space, settings.threads, settings.every) if points else Outlines(space)
         )
-        self._made, self.has_less_room = tuple(products), False
+        self._made, self.has_less_room, self.at_work = tuple(products), False, False
         self._uncounted: deque[Callable[[], Array]] = deque()
         self.filters, self.products = filters_of(settings, filters), (self.points, *products)
         selection, kernels = demand_of(self.filters), kernels_of(self.products)
@@ -151,15 +152,16 @@ class Engine:
     ) -> Iterator[Batch]:
         """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
 
-        None stands for a block that waits until all streamlines of the blocks before it have been handed out. ``more``
-        says whether blocks may follow the first one. A chunk has seeds of one block. Where ``points.ended``, the batch
-        was the last one of its chunk.
+        None stands for a block that is not there yet: it is asked for again when the streamlines of the blocks before
+        it are launched, and when they have been handed out. ``more`` says whether blocks may follow the first one. A
+        chunk has seeds of one block. Where ``points.ended``, the batch was the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
         waiting, launched, seeds, most = SeedQueue(map(_checked, blocks), self._encode, more), None, 0, left
         try:
             while left and not enough():
                 growing = starting = following = None
+                self.at_work = launched is not None
                 try:
                     if launched is None:
                         starting = self._start(waiting, seeds_for(left, most - left, seeds))
@@ -171,8 +173,10 @@ class Engine:
                             break
                         following, starting = self._take_directions(waiting, starting), None
                         launched, following = growth.launch(following), None
-                    # a device finds directions before it grows streamlines
-                    starting = self._start(waiting, seeds_for(left, most - left, seeds, len(launched.block[0])))
+                        self.at_work = True
+                    # a device finds directions before it grows streamlines, if the seeds are there
+                    wanted = seeds_for(left, most - left, seeds, len(launched.block[0]))
+                    starting = self._start(waiting, wanted)
                     growth.go_on(launched)
                     growing, launched = launched, None
                     if self._uncounted:
@@ -181,6 +185,8 @@ class Engine:
                         points.bring(growth)
                     if not growth.program.copies_beside:  # then `ending` waits until this chunk has grown
                         yield from self._hand_out()
+                    if starting is None:
+                        starting = self._start(waiting, wanted)
                     if starting is not None:
                         following, starting = self._take_directions(waiting, starting), None
                     ended = growth.ending(growing)

@@ -106,6 +106,11 @@ class Seeds(ABC):
         del first, seeds
         return True
 
+    def is_drawn(self, first: int) -> bool:
+        """Whether seeds from number ``first`` on are there, or need not be waited for."""
+        del first
+        return True
+
     def heed(self, batch: Batch, seeds: int) -> None:
         """Take accepted streamlines into account, where seeds of later rounds depend on them.
 

@@ -180,6 +180,10 @@ class DynamicSeeds(DrawnSeeds):
         self._go_on(seeds)
         return any(seed_round.first == first for seed_round in self._rounds)
 
+    def is_drawn(self, first: int) -> bool:
+        """Whether the seeds of the round from number ``first`` on are there."""
+        return all(seed_round.seeds.done() for seed_round in self._rounds if seed_round.first == first)
+
     def restore(self, batches: Iterable[Batch], first: int, count: int) -> None:
         """Take the streamlines of rounds into account that an earlier process has tracked."""
         self._tracked = first + count
