@@ -65,7 +65,8 @@ def share(x):
 
 def team_value(x, number):
     _share(x, _pool, _lane)
-    return _pool[number]
+    r = _pool[number]  # read here: Taichi reads an element that is returned where the caller uses it
+    return r
 
 def team_min(x):
     _share(x, _pool, _lane)

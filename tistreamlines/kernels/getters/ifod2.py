@@ -190,6 +190,9 @@ def choose_arc(position: Position, run: Run) -> i32:
         position.state.sine = 0.0
         position.state.part = 0
         position.state.tried = counter_offset(position.c2)
+        s = d
+        turn = d
+        by = 0
         number = arc_of_lane() - GRID
         best = IMPOSSIBLE
         chosen = NONE
@@ -215,9 +218,10 @@ def choose_arc(position: Position, run: Run) -> i32:
                     chosen = try_code(i32(lowest), NUMBER_BITS, position.c2)
                     going = 0
                     by = ARC * (i32(lowest) - (AT_ONCE * (chunk - 1) - GRID))
-                    position.state.s = value_of_lane(s, by)
-                    position.state.turn = value_of_lane(turn, by)
             number = number + AT_ONCE
+        if chosen >= 0:
+            position.state.s = value_of_lane(s, by)
+            position.state.turn = value_of_lane(turn, by)
     return chosen
 
 
