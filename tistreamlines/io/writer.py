@@ -198,6 +198,10 @@ class WriterThread:
         writer = self._opened.result()
         return writer.lay_out(batch if self._content is None else self._content(batch))
 
+    def begin_finish(self) -> None:
+        """Let the thread complete the file under its hidden name, while the caller goes on."""
+        self._submit(self._writer.finish, WAITING)
+
     def finish(self) -> None:
         """Wait until the file is complete under its hidden name; the end of the block only renames it."""
         self._submit(self._writer.finish, 0)
