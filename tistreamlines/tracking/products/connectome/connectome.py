@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ....aliases import Array, Json
 from ....backends.program import Program
-from ....devices.threads import in_threads
+from ....devices.threads import in_threads, thread_pool
 from ....errors import ParameterError
 from ....io.drafts import hidden_folders
 from ....io.tables import path_beside
@@ -158,7 +159,7 @@ class Connectomes(ProductFile):
         self._units = self._sampled.units
         self._weighted, self._pairs = options.weights is not None, options.connectome_pairs
         self._held: list[Held] = []  # streamlines that wait for their weights, or whose order matters
-        self._weights: tuple[Array, Array] | None = None  # and the units of what is summed
+        self._ordered: Future[list[Block]] | None = None
         if self._weighted:
             self._measures = {name: weight_measure(measure) for name, measure in self._measures.items()}
         self._edges = [
@@ -197,15 +198,20 @@ class Connectomes(ProductFile):
         if held is not None:
             self._held.append(held)
 
+    def complete(self) -> None:
+        """Begin to put the streamlines in order while they are weighed."""
+        if self._ordered is None and self._weighted:
+            self._backlog.wait()
+            self._ordered = thread_pool("connectome blocks", 1).submit(self._order)
+
     def take_weights(self, weights: Array) -> None:
         """Weigh the streamlines that have come, (n,)."""
-        self._backlog.wait()
-        greatest = np.zeros(3 + len(self._sampled.units))
-        for most in in_threads(Held.greatest, self._held, self._all_threads):
+        blocks, greatest = self._blocks(), np.zeros(3 + len(self._sampled.units))
+        for most in in_threads(lambda block: block.held.greatest(), blocks, self._all_threads):
             greatest = np.maximum(greatest, most)
         units = np.array([weight_unit(weights, most) for most in greatest])
         self._units = [*units[:3], *units[3:] * self._sampled.units]
-        self._weights = weights, units
+        in_threads(lambda block: block.weigh(weights, units), blocks, self._all_threads)
 
     @property
     def parcellations(self) -> list[Parcellation]:
@@ -241,11 +247,11 @@ class Connectomes(ProductFile):
 
     def _each(self, make: Callable[[Sequence[Block], int], Outcome]) -> list[Outcome]:
         """Make something of each connectome, several at a time."""
-        self._backlog.wait()
         blocks = self._blocks()
+        in_threads(lambda block: block.measure(self._edges), blocks, self._all_threads)
         largest_first = sorted(range(len(self._edges)), key=lambda place: -self._edges[place].sums.nodes)
-        made = dict(zip(largest_first, in_threads(partial(make, blocks), largest_first, self._all_threads), strict=True))
-        return [made[place] for place in range(len(self._edges))]
+        made = in_threads(partial(make, blocks), largest_first, self._all_threads)
+        return [outcome for _, outcome in sorted(zip(largest_first, made, strict=True), key=itemgetter(0))]
 
     def _take(self, matrices: Sequence[Matrix]) -> None:
         """Keep the matrices, and why they may be wrong."""
@@ -255,20 +261,19 @@ class Connectomes(ProductFile):
         self.doubts = tuple(doubts)
 
     def _blocks(self) -> list[Block]:
-        """Return the streamlines that were held."""
+        """Return the streamlines that were held, in order."""
+        self._backlog.wait()
+        if self._ordered is None:
+            self._ordered = Future()
+            self._ordered.set_result(self._order())
+        return self._ordered.result()
+
+    def _order(self) -> list[Block]:
+        """Put the streamlines that were held in order."""
         if not self._held:
             return []
-        whole = Held.join(self._held)
-        return in_threads(
-            lambda places: Block(whole, places, self._lookup, self._amounts), in_blocks(whole), self._all_threads
-        )
-
-    def _amounts(self, held: Held, places: Array) -> dict[int, npt.NDArray[np.int64]]:
-        """Return what is added of some of the streamlines that were held, by the units of a streamline."""
-        if self._weights is not None:
-            weights, units = self._weights
-            held = held.weighted(weights[places, None] * units)
-        return amounts_of(self._edges, held.lengths, held.samples)
+        whole, self._held = Held.join(self._held), []
+        return in_threads(lambda places: Block(whole, places, self._lookup), in_blocks(whole), self._all_threads)
 
     def _finish(
         self, blocks: Sequence[Block], place: int, *, force: bool, folders: Mapping[Path, Path]
@@ -296,7 +301,7 @@ class Connectomes(ProductFile):
             keyed = sums.of_blocks(((nodes, it.blocks, it.amounts[sums.whole]) for it, nodes in parts()), count)
         else:
             for block, nodes in parts():
-                sums.add(nodes, block.numbers, block.amounts[sums.whole])
+                sums.add(nodes, block.held.numbers, block.amounts[sums.whole])
         matrix = self._edges[place].matrix(self._measures, self._units, keyed)
         if blocks:  # those of other connectomes follow
             sums.keyed.take()

@@ -45,6 +45,13 @@ def list_nodes(labels, row, voxels, nodes, volumes, nameless, state):
 
 
 @compiled
+def mark_voxels(voxels, present):
+    """Set what is present of some voxels to 1; several threads may."""
+    for k in range(len(voxels)):
+        present[voxels[k]] = 1
+
+
+@compiled
 def number_columns(row_of_voxel, voxels, voxel_nodes, column):
     """Set the node of the row of each voxel that has one in a parcellation."""
     for k in range(len(voxels)):
@@ -76,7 +83,7 @@ def cube_of(ends, item, first):
 
 @compiled
 def number_cubes(ends, blocks, keys):
-    """Number streamlines by their block and the cubes of their two ends, (n, 6), so that neighbours follow each other."""
+    """Number streamlines by their block and the cubes of their ends, (n, 6), so that neighbours follow each other."""
     for item in range(len(ends)):
         one, other = cube_of(ends, item, 0), cube_of(ends, item, 3)
         keys[item] = (np.int64(blocks[item]) << 21 | min(one, other)) << 21 | max(one, other)

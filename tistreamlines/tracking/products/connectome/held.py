@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ....aliases import Array
 from ....backends.numba.cache import Function, text_of
-from .matrix import BLOCKS, weighted_columns
+from .matrix import BLOCKS, Edges, amounts_of, weighted_columns
 from .node_lookup import Ends, NodeLookup
 
 AT_ONCE = 1 << 18  # streamlines that are added at a time, or more
@@ -72,29 +72,42 @@ class Block:
     whole : all streamlines.
     places : those of the block among them, in the order of the blocks of seeds.
     lookup : finds their nodes.
-    amounts : returns what is added of some streamlines that have such places, see :func:`.matrix.amounts_of`.
+
+    Attributes
+    ----------
+    held : the streamlines, with weights once :meth:`weigh` was called.
+    places : those of ``held`` among all streamlines.
+    blocks : their blocks of seeds.
+    amounts : what is added of them, see :meth:`measure`.
     """
 
-    def __init__(
-        self, whole: Held, places: Array, lookup: NodeLookup, amounts: Callable[[Held, Array], Mapping[int, Array]]
-    ) -> None:
-        self.blocks = blocks_of(whole.numbers[places])
+    amounts: Mapping[int, Array]
+
+    def __init__(self, whole: Held, places: Array, lookup: NodeLookup) -> None:
+        self.blocks, self._lookup = blocks_of(whole.numbers[places]), lookup
         if isinstance(whole.ends, Ends):
             keys = np.empty(len(places), np.int64)
-            _number_cubes(whole.ends.words[places].view(np.float32), self.blocks, keys)
+            _number_cubes(np.take(whole.ends.words, places, axis=0).view(np.float32), self.blocks, keys)
             places = places[np.argsort(keys)]
-        self.places, self._lookup = places, lookup
-        held = whole.at(places)
-        self.amounts, self.numbers, self._ends = amounts(held, places), held.numbers, held.ends
-        if isinstance(held.ends, Ends):
-            self._rows = lookup.rows(held.ends)
-            self._ends = held.ends if lookup.needs_ends else held.ends.at(places[:0])
+        self.places, self.held = places, whole.at(places)
+        if isinstance(self.held.ends, Ends):
+            self._rows = lookup.rows(self.held.ends)
+            if not lookup.needs_ends:
+                self.held = replace(self.held, ends=self.held.ends.at(places[:0]))
+
+    def weigh(self, weights: Array, units: Array) -> None:
+        """Weigh the streamlines, where there are weights of all, (n,)."""
+        self.held = self.held.weighted(weights[self.places, None] * units)
+
+    def measure(self, connectomes: Sequence[Edges]) -> None:
+        """Compute what is added to connectomes."""
+        self.amounts = amounts_of(connectomes, self.held.lengths, self.held.samples)
 
     def nodes(self, place: int) -> Array:
         """Return the nodes of both ends in the parcellation at a place, (n, 2); 0 for none."""
-        if isinstance(self._ends, Ends):
-            return self._lookup.nodes(place, self._ends, self._rows)
-        return self._ends[place]
+        if isinstance(self.held.ends, Ends):
+            return self._lookup.nodes(place, self.held.ends, self._rows)
+        return self.held.ends[place]
 
 
 def blocks_of(numbers: Array) -> npt.NDArray[np.uint8]:

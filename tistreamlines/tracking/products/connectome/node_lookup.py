@@ -22,7 +22,8 @@ from .parcellation import RADIAL, REVERSE, Parcellation
 
 POINT_WORDS = 3
 _text = text_of(Path(__file__).with_name("edges_kernels.py"))
-_number_columns, _nodes_of_rows = Function(_text, "number_columns"), Function(_text, "nodes_of_rows")
+_mark_voxels, _number_columns = Function(_text, "mark_voxels"), Function(_text, "number_columns")
+_nodes_of_rows = Function(_text, "nodes_of_rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class Ends:
 
     def at(self, places: Array) -> Ends:
         """Return those of some streamlines."""
-        return Ends(self.words[places], None if self.full is None else self.full[places])
+        return Ends(np.take(self.words, places, axis=0), None if self.full is None else self.full[places])
 
     @classmethod
     def join(cls, parts: Sequence[Ends]) -> Ends:
@@ -159,12 +160,12 @@ class _Grid:
     """
 
     def __init__(self, first: Parcellation, voxels: Sequence[Array]) -> None:
-        present, self._first = np.zeros(math.prod(first.space.shape), bool), first
-        for each in voxels:
-            present[each] = True
+        present, self._first = np.zeros(math.prod(first.space.shape), np.uint8), first
+        in_threads(lambda each: _mark_voxels(each, present), voxels, None)
         self.voxels = np.flatnonzero(present).astype(np.int32)
-        self._volume = first.volume(self.voxels, np.arange(1, len(self.voxels) + 1))
-        self._row_of_voxel = self._volume["parcels_nodes"].copy()  # kernels keep there what they have looked for
+        self._row_of_voxel = np.zeros(present.shape, np.int32)
+        self._row_of_voxel[self.voxels] = rows = np.arange(1, len(self.voxels) + 1)
+        self._volume = first.volume(self.voxels, rows)  # where kernels keep what they have looked for
 
     def column(self, voxels: Array, nodes: Array) -> Array:
         """Return the node of each row in a parcellation that has nodes in these voxels; 0 for none."""

@@ -73,8 +73,9 @@ class Parcellation:
             self.nodes, self.names, row = _rows_of(np.arange(1, len(whole.voxels) + 1), table, self.path)
             self.shares, in_voxels = shares_of(whole, row)
             self.volumes, self.doubts = self.shares.volumes(len(self.nodes)), whole.doubts
-            voxels, present = np.flatnonzero(in_voxels).astype(np.int32), np.flatnonzero(list(map(len, whole.voxels))) + 1
-            self.nameless = present[row[present] == 0]
+            voxels = np.flatnonzero(in_voxels).astype(np.int32)
+            present = np.flatnonzero(list(map(len, whole.voxels))) + 1
+            self.nameless: Array = present[row[present] == 0]
             nodes = in_voxels[voxels].astype(narrowest_type(int(in_voxels.max())))
         else:
             labels = whole.values.ravel()
