@@ -59,16 +59,22 @@ def number_columns(row_of_voxel, voxels, voxel_nodes, column):
 
 
 @compiled
-def nodes_of_rows(rows, column, nodes, alone, state):
-    """Find the node of each row, (n, 2); ``alone[:state[0]]`` are the items that have a row without a node."""
+def nodes_of_rows(rows, column, words, nodes, places, lacking, state):
+    """Find the node of each row, (n, 2).
+
+    If there is room, ``lacking[:state[0]]`` receives the ends in ``words`` whose row has no node, and ``places`` those
+    of their nodes.
+    """
     count = 0
     for item in range(len(rows)):
-        nodes[item, 0] = column[rows[item, 0]]
-        nodes[item, 1] = column[rows[item, 1]]
-        lacks = (nodes[item, 0] == 0 and rows[item, 0] > 0) or (nodes[item, 1] == 0 and rows[item, 1] > 0)
-        if lacks and len(alone) > 0:
-            alone[count] = item
-            count += 1
+        for side in range(2):
+            node = column[rows[item, side]]
+            nodes[item, side] = node
+            if node == 0 and rows[item, side] > 0 and len(places) > 0:
+                places[count] = 2 * item + side
+                for axis in range(3):
+                    lacking[count, axis] = words[item, 3 * side + axis]
+                count += 1
     state[0] = count
 
 

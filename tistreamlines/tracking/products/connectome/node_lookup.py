@@ -115,12 +115,14 @@ class NodeLookup:
         row = rows[number]
         if row is None:
             row = self._grids[number].rows(ends)
-        nodes, count = np.empty((len(row), 2), np.int32), np.zeros(1, np.int64)
-        alone = np.empty(len(row) if self._has_holes[place] else 0, np.int64)
-        _nodes_of_rows(row, column, nodes, alone, count)
-        if count[0]:
-            alone = alone[: count[0]]
-            nodes[alone] = self._parcellations[place].of_words(ends.words[alone], self._volume(place))
+        nodes, state = np.empty((len(row), 2), np.int32), np.zeros(1, np.int64)
+        most = nodes.size if self._has_holes[place] else 0
+        places, lacking = np.empty(most, np.int64), np.zeros((most, POINT_WORDS), np.int32)
+        _nodes_of_rows(row, column, np.ascontiguousarray(ends.words), nodes, places, lacking, state)
+        if count := int(state[0]):
+            pairs = lacking[: count + count % 2].reshape(-1, 2 * POINT_WORDS)
+            found = self._parcellations[place].of_words(pairs, self._volume(place))
+            nodes.ravel()[places[:count]] = found.ravel()[:count]
         return nodes
 
     def along(self, batch: Batch) -> list[Array]:
