@@ -15,6 +15,7 @@ import numpy as np
 
 from ....aliases import Array, Json
 from ....backends.program import Program
+from ....devices.host import give_memory_back
 from ....devices.threads import in_threads, thread_pool
 from ....errors import ParameterError
 from ....io.drafts import hidden_folders
@@ -50,7 +51,7 @@ MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allo
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
 Outcome = TypeVar("Outcome")
-Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
+Inputs = tuple[list[Parcellation], NodeLookup, SampledMeans]  # parcellations, their nodes, and maps to sample
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ class Connectomes(ProductFile):
         inputs: Inputs | None = None,
     ) -> None:
         super().__init__(*files(options))
-        parcellations, self._sampled = inputs or inputs_of(options)
+        parcellations, self._lookup, self._sampled = inputs or inputs_of(options)
         self._measures, self._collector = measures_asked(options), collector_of(options)
         self._units = self._sampled.units
         self._weighted, self._pairs = options.weights is not None, options.connectome_pairs
@@ -166,7 +167,7 @@ class Connectomes(ProductFile):
             Edges(parcellation, path, self._measures)
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
         ]
-        self._lookup, self._zero_diagonal = NodeLookup(parcellations), options.connectome_zero_diagonal
+        self._zero_diagonal = options.connectome_zero_diagonal
         self.inner_points = self._lookup.needs_points or bool(self._units)
         self._group_names = group_names(self._edges) if options.groups else []
         self._many_groups = many_groups(self._group_names)
@@ -338,7 +339,9 @@ def inputs_of(options: ConnectomeInputs) -> Inputs:
         lambda item: Parcellation(*item, rule, radius), zip(images, tables_of(options), strict=True), None
     )
     _check_nodes(options, parcellations)
-    return parcellations, SampledMeans(values_of(options.connectome_sample))
+    lookup = NodeLookup(parcellations)  # at once, since parcellations take less memory then
+    give_memory_back()
+    return parcellations, lookup, SampledMeans(values_of(options.connectome_sample))
 
 
 def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation]) -> None:
