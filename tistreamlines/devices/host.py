@@ -218,7 +218,7 @@ def peak_bytes() -> int | None:
 
 
 def give_memory_back() -> None:
-    """Return freed memory to the system. The C library keeps blocks of some megabytes, a gigabyte of 92 parcellations."""
+    """Return freed memory to the system: of 92 parcellations, the C library keeps most of a gigabyte."""
     with suppress(AttributeError, OSError, TypeError):  # only that of GNU has the function
         c.CDLL(None).malloc_trim(0)
 

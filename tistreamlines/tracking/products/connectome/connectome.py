@@ -37,6 +37,7 @@ from .matrix import (
     Matrix,
     Measure,
     amounts_of,
+    load_kernels,
     measures_of,
     weight_measure,
     written,
@@ -161,6 +162,8 @@ class Connectomes(ProductFile):
         self._weighted, self._pairs = options.weights is not None, options.connectome_pairs
         self._held: list[Held] = []  # streamlines that wait for their weights, or whose order matters
         self._ordered: Future[list[Block]] | None = None
+        if self._weighted:  # while streamlines are tracked
+            thread_pool("connectome blocks", 1).submit(load_kernels)
         if self._weighted:
             self._measures = {name: weight_measure(measure) for name, measure in self._measures.items()}
         self._edges = [

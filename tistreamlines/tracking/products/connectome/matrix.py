@@ -326,6 +326,14 @@ class EdgeSums:
         return both[0], both[1], unassigned, streamlines
 
 
+def load_kernels() -> None:
+    """Compile, or load, what makes and writes matrices, by making one of a streamline."""
+    sums, nodes = EdgeSums(1, MEASURES), np.ones((1, 2), np.int32)
+    keyed = sums.of_blocks([(nodes, np.zeros(1, np.uint8), sums.amounts(np.ones(1, np.int32)))], 1)
+    values, *_ = sums.matrices(MEASURES, np.ones(1, np.int64), (), keyed)
+    values.lines().of(values.edges["count"], ",")
+
+
 def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
     """Return row and column, which is not lower, of edges: places of the upper triangle of a matrix, row by row."""
     row = np.arange(nodes)
