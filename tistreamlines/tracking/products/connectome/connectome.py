@@ -162,9 +162,8 @@ class Connectomes(ProductFile):
         self._weighted, self._pairs = options.weights is not None, options.connectome_pairs
         self._held: list[Held] = []  # streamlines that wait for their weights, or whose order matters
         self._ordered: Future[list[Block]] | None = None
-        if self._weighted:  # while streamlines are tracked
-            thread_pool("connectome blocks", 1).submit(load_kernels)
         if self._weighted:
+            thread_pool("connectome blocks", 1).submit(load_kernels)  # while streamlines are tracked
             self._measures = {name: weight_measure(measure) for name, measure in self._measures.items()}
         self._edges = [
             Edges(parcellation, path, self._measures)

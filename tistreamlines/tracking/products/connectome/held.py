@@ -78,13 +78,12 @@ class Block:
     held : the streamlines, with weights once :meth:`weigh` was called.
     places : those of ``held`` among all streamlines.
     blocks : their blocks of seeds.
-    amounts : what is added of them, see :meth:`measure`.
+    amounts : what is added of them, once :meth:`measure` was called.
     """
-
-    amounts: Mapping[int, Array]
 
     def __init__(self, whole: Held, places: Array, lookup: NodeLookup) -> None:
         self.blocks, self._lookup = blocks_of(whole.numbers[places]), lookup
+        self.amounts: Mapping[int, Array] = {}
         if isinstance(whole.ends, Ends):
             keys = np.empty(len(places), np.int64)
             _number_cubes(np.take(whole.ends.words, places, axis=0).view(np.float32), self.blocks, keys)
@@ -100,8 +99,10 @@ class Block:
         self.held = self.held.weighted(weights[self.places, None] * units)
 
     def measure(self, connectomes: Sequence[Edges]) -> None:
-        """Compute what is added to connectomes."""
-        self.amounts = amounts_of(connectomes, self.held.lengths, self.held.samples)
+        """Compute what is added to connectomes, in whose place lengths and samples are not kept."""
+        if not self.amounts:
+            self.amounts = amounts_of(connectomes, self.held.lengths, self.held.samples)
+            self.held = replace(self.held, lengths=np.empty(0, np.int32), samples=None)
 
     def nodes(self, place: int) -> Array:
         """Return the nodes of both ends in the parcellation at a place, (n, 2); 0 for none."""
