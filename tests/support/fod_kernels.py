@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 from distributions import unit
 
-from tistreamlines.kernels.getters.fod import Fod, across, amplitude, move_on_course
+from tistreamlines.kernels.getters.fod import Fod, across, amplitude, move_on_course, sideways
 from tistreamlines.kernels.getters.ifod2 import (
     ARC,
     Arc,
     ArcScratch,
     arc_of_lane,
     draw_turn,
+    half_part,
     heading_of,
     likelihood,
     move_along_arc,
@@ -48,7 +49,8 @@ def likelihoods(
     u = across(d)
     w = philox(lanes(u32(item)), lanes(u32(1)), lanes(u32(0)), u32(arc_of_lane()), u32(rules.key[0]), u32(rules.key[1]))
     arc = draw_turn(method, w)
-    likely = likelihood(method, volume, stopping, scratch, centre, everywhere(d), everywhere(u), arc, rules)
+    s = sideways(everywhere(d), everywhere(u), arc[1], arc[2])
+    likely = likelihood(method, volume, stopping, scratch, centre, everywhere(d), s, half_part(arc[0]), rules)
     put(out, 224 * item, likely)
     for i in range(3):
         put(out, 224 * item + 32 + 32 * i, arc[i])

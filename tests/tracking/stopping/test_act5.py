@@ -34,7 +34,7 @@ from tistreamlines.kernels.stopping.five_tissues import (
 )
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 from tistreamlines.space.harmonics import sampling_matrix
-from tistreamlines.tracking.stopping.act5 import CUTS, with_sum
+from tistreamlines.tracking.stopping.act5 import CUTS, plain_white, with_sum
 from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
@@ -73,6 +73,19 @@ def expected(shares: np.ndarray) -> tuple[int, int]:
     return (PATHOLOGY if pathology >= max(cortical, subcortical, white) and pathology > fluid else WHITE), begin
 
 
+def look_at(dialect: str, image: MapImage, points: np.ndarray, plain: np.ndarray) -> dict[str, np.ndarray]:
+    """Run :func:`looked_at` for points, with voxels of plain white matter."""
+    fields = {f"image_{name}": array for name, array in image.fields().items()} | {"image_plain": plain}
+    fields |= {f"image_side_{x}": 1.0 for x in "xyz"}
+    count = len(points)
+    return run_kernel(
+        dialect, looked_at, count, fields | {
+            "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
+            "fluids": reals(32 * count),
+        }, MapCount(maps=VALUES),
+    )
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_tissues_at_a_point(dialect):
     rng = np.random.default_rng(3)
@@ -80,14 +93,7 @@ def test_tissues_at_a_point(dialect):
     image, count = with_sum(MapImage(values, TURN)), 700
     points = rng.uniform(-5, 30, (count, 3))
     points[:350] = (rng.uniform(-0.4, [8.4, 11.4, 13.4], (350, 3)) - TURN[:3, 3]) @ np.linalg.inv(TURN[:3, :3]).T
-    fields = {f"image_{name}": array for name, array in image.fields().items()}
-    fields |= {f"image_side_{x}": 1.0 for x in "xyz"}
-    out = run_kernel(
-        dialect, looked_at, count, fields | {
-            "points": points, "shares": reals(32 * count), "kinds": ints(count), "begins": ints(count),
-            "fluids": reals(32 * count),
-        }, MapCount(maps=VALUES),
-    )
+    out = look_at(dialect, image, points, ints(9 * 12 * 14))
     q = points @ TURN[:3, :3].T + TURN[:3, 3]
     inside = ((q >= -0.5) & (q < np.array([9, 12, 14]) - 0.5)).all(axis=1)
     nearest = np.clip(np.floor(q + 0.5).astype(int), 0, [8, 11, 13])
@@ -108,6 +114,40 @@ def test_tissues_at_a_point(dialect):
     valid = shares.sum(axis=1) >= 0.5
     expect = np.where(valid, shares[:, 3], 2.0)[sure]
     np.testing.assert_allclose(out["fluids"].reshape(-1, 32)[sure][:, [0, 31]].T, [expect, expect], atol=1e-5)
+
+
+def test_plain_white_matter_has_white_matter_all_around():
+    tissues = np.zeros((7, 6, 5, 5), np.float32)
+    tissues[..., 2] = 1
+    others = [0.2, 0.3, 0.5, 0, 0], [0, 0, 0.6, 0.5, 0], [0.1, 0, 0.35, 0, 0], [-0.1, 0, 1, 0, 0]
+    for share in ([0, 0, 1, 0, 0], *others):
+        tissues[3, 2, 2] = share
+        expect = np.zeros((7, 6, 5), np.int32)
+        expect[1:-1, 1:-1, 1:-1] = 1
+        expect[2:5, 1:4, 1:4] = share not in others
+        np.testing.assert_array_equal(plain_white(with_sum(MapImage(tissues, TURN)).values).reshape(7, 6, 5), expect)
+    assert not plain_white(with_sum(MapImage(tissues[:, :, :2], TURN)).values).any()
+    assert not plain_white(with_sum(MapImage(tissues[:0], TURN)).values).size
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_plain_white_matter_needs_no_interpolation(dialect):
+    rng = np.random.default_rng(5)
+    values = rng.dirichlet(np.full(5, 0.4), (9, 12, 14)).astype(np.float32)
+    values[:, :, 6:] = values[:, :, 6:] * np.float32(0.19) + np.array([0, 0, 0.8, 0, 0], np.float32)
+    points = (rng.uniform(-0.6, [8.6, 11.6, 13.6], (600, 3)) - TURN[:3, 3]) @ np.linalg.inv(TURN[:3, :3]).T
+    image = with_sum(MapImage(values, TURN))
+    plain = plain_white(image.values)
+    quick, slow = look_at(dialect, image, points, plain), look_at(dialect, image, points, np.zeros_like(plain))
+    assert 0 < plain.mean() < 0.5
+    np.testing.assert_array_equal(quick["kinds"], slow["kinds"])
+    np.testing.assert_array_equal(quick["begins"], slow["begins"])
+    others = quick["fluids"] != slow["fluids"]
+    assert others.any() and (quick["fluids"][others] == 0).all() and (slow["fluids"][others] < 0.5).all()
+    shares = (each["shares"].reshape(-1, 32)[:, SUMS : SUMS + 5] for each in (quick, slow))
+    pure = [0, 0, 1, 0, 0]
+    near = np.array([np.array_equal(*rows) or rows[0].tolist() == pure for rows in zip(*shares, strict=True)])
+    assert near.all()
 
 
 # ------------------------------------------------------------------------------------------------------ a made-up head

@@ -26,6 +26,7 @@ from .team import BARRIERS, HALVES, HEADER, TEAM_SPELL, WIDE_KIND, operations, t
 SHARED_BYTES = 48 * 1024  # available to a block on every GPU but Apple's
 MOST_TEAMS = {"warp": 8, "subgroup": 20}  # a multiprocessor runs several blocks with CUDA, but only one with NVIDIA's Vulkan
 TEAMS_OF_REGIONS = 4  # with CUDA, if halves carry nothing
+TEAMS_MASK = (1 << 26) - 1  # shows compilers that numbers of teams are not negative, and places in team memory do not overflow
 TEAMS_OF_LONG = 16  # with Vulkan, of kernels with a recovery, and of those whose halves carry numbers
 SHARES = {"warp": 2 / 3, "subgroup": 4 / 5}  # of the shared memory for teams; tables have the rest
 TYPES = {REALS: "REALS", INTS: "INTS", "real": "ti.f32", "int": "ti.i32", "word": "ti.u32"}
@@ -256,7 +257,7 @@ def entry_text(name: str, signature: list[tuple[str, str]], source: Source, bloc
         "_lane = _thread & 31",
         NIL,
         ONE,
-        f"_team = (_thread >> 5) % {block.teams}",
+        f"_team = ((_thread >> 5) & {TEAMS_MASK}) % {block.teams}",
         f"_pool = SharedArray(({32 if block.kind == 'block' else 1},), ti.f32)",
         f"_ticket = SharedArray(({block.teams},), ti.i32)",
         *_memory_lines(used, source, block),

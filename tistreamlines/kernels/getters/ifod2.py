@@ -104,15 +104,13 @@ def arc_of_lane() -> i32:
 
 @func
 def likelihood(
-    method: Fod, volume: Volume, stopping: Stopping, scratch: ArcScratch, centre: vec3, d: vec3, u: vec3, arc: vec3, rules: Rules
+    method: Fod, volume: Volume, stopping: Stopping, scratch: ArcScratch, centre: vec3, d: vec3, s: vec3, turn: vec3, rules: Rules
 ) -> real:
     """Logarithm of the probability of each lane's arc without the amplitude at its begin, which all have in common.
 
     The lanes of an arc look at the end of one of its parts each, and then add up what all of them have found.
     """
     part_of_lane = minimum(lane() - ARC * arc_of_lane(), ARC - 1)
-    turn = half_part(arc[0])
-    s = sideways(d, u, arc[1], arc[2])
     p = everywhere(centre)
     q = p
     c = lanes(1.0)
@@ -168,13 +166,30 @@ def whole(share: real, verdict: real, scratch: ArcScratch) -> real:
 
 # ------------------------------------------------------------------------------------------------------------- a step
 @func
+def value_of_lane(v: vec3, number: i32) -> vec3:
+    """The vector that the lane with this number has."""
+    return vec3(team_value(v[0], number), team_value(v[1], number), team_value(v[2], number))
+
+
+@stage
 def choose_arc(position: Position, run: Run) -> i32:
-    """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc."""
+    """Number of the arc to follow, NONE, or LEAVES if an arc of the grid leaves the image; within an arc, that of the arc.
+
+    The state is that at the begin of the arc, also if there is none.
+    """
     chosen = position.code
     if (position.state.part == 0) | (position.state.tried != counter_offset(position.c2)):
         forward = heading_of(position.state)
         d = everywhere(forward)
         u = everywhere(across(forward))
+        # here rather than below, where an arc is accepted, so that what the last arc was needs no registers meanwhile
+        position.state.d = forward
+        position.state.s = forward
+        position.state.turn = forward
+        position.state.cosine = 1.0
+        position.state.sine = 0.0
+        position.state.part = 0
+        position.state.tried = counter_offset(position.c2)
         number = arc_of_lane() - GRID
         best = IMPOSSIBLE
         chosen = NONE
@@ -185,7 +200,9 @@ def choose_arc(position: Position, run: Run) -> i32:
             arc = draw_turn(run.method, w)
             if chunk < GRID_CHUNKS:
                 arc = either(0 - number, of_grid(run.method, chunk), arc)
-            fit = likelihood(run.method, run.volume, run.stopping, run.scratch, position.p, d, u, arc, run.rules)
+            turn = half_part(arc[0])
+            s = sideways(d, u, arc[1], arc[2])
+            fit = likelihood(run.method, run.volume, run.stopping, run.scratch, position.p, d, s, turn, run.rules)
             if chunk < GRID_CHUNKS:
                 best = maximum(best, team_max(where(number < 0, fit, IMPOSSIBLE)))
             chunk = chunk + 1
@@ -197,6 +214,9 @@ def choose_arc(position: Position, run: Run) -> i32:
                 elif (best > IMPOSSIBLE) & (lowest < 1.0e6):
                     chosen = try_code(i32(lowest), NUMBER_BITS, position.c2)
                     going = 0
+                    by = ARC * (i32(lowest) - (AT_ONCE * (chunk - 1) - GRID))
+                    position.state.s = value_of_lane(s, by)
+                    position.state.turn = value_of_lane(turn, by)
             number = number + AT_ONCE
     return chosen
 
@@ -237,6 +257,12 @@ def move_along_arc(position: Position, run: Run) -> vec3:
         begin_arc(position.state, begins, position.code, run.method, position.c0, position.c1, position.c2, run.rules)
     elif begins == 1:
         begin_arc(position.state, 1, position.code, run.method, position.c0, position.c1, position.c2, run.rules)
+    return move_to_part_end(position, run)
+
+
+@stage
+def move_to_part_end(position: Position, run: Run) -> vec3:
+    """The end of the next part of the arc that the state describes."""
     middle = onward(position.state.cosine, position.state.sine, position.state.turn)
     way = rotate_towards(middle[0], position.state.d, middle[1], position.state.s)
     ahead = onward(middle[0], middle[1], position.state.turn)

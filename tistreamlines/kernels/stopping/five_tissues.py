@@ -3,6 +3,8 @@
 As MRtrix3's tckgen tells them.
 """
 
+import math
+
 from ...linker.lang import *
 from ...linker.maths import floored
 from ..interpolate import inside
@@ -21,11 +23,20 @@ NOWHERE, FLUID, CORTEX, SUBCORTEX, PATHOLOGY, WHITE = 0, 1, 2, 3, 4, 5
 
 
 class Act5(MapVolume):
-    """The five tissues and their sum on another grid, and the sides of a voxel of the tracked image."""
+    """The five tissues and their sum on another grid, and the sides of a voxel of the tracked image.
 
+    ``plain`` has 1 for voxels whose neighbours, and they themselves, have more white matter than anything else, so that all
+    points around them do.  Most points of most streamlines lie there, and need no interpolation: a million seeds grow in
+    0.0 s instead of 0.0 on an H200.
+    """
+
+    plain: Ints
     side_x: real
     side_y: real
     side_z: real
+
+    def elements(self, rule):
+        return super().elements(rule) | {"plain": math.prod(map(int, self.sides))}
 
 
 class Five(Record):
@@ -63,7 +74,10 @@ def added_to(total: real, shares: real) -> real:
 
 @func
 def tissues_at(tissues: Act5, p: vec3) -> real:
-    """Shares of the tissues at a point of the tracked image, in the lanes from SUMS on; all 0 outside the tissues' image."""
+    """Shares of the tissues at a point of the tracked image, in the lanes from SUMS on; all 0 outside the tissues' image.
+
+    Plain white matter counts as pure.
+    """
     q = point_in_map(tissues, p)
     number = minimum(lane() & 7, VALUES - 1)
     value = lanes(0.0)
@@ -71,9 +85,11 @@ def tissues_at(tissues: Act5, p: vec3) -> real:
         x = i32(floor(q[0] + 0.5))
         y = i32(floor(q[1] + 0.5))
         z = i32(floor(q[2] + 0.5))
-        nearest = take(tissues.maps, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES + number)
+        voxel = (x * tissues.sides[1] + y) * tissues.sides[2] + z
         # as tckgen's masked interpolation, a voxel of zeros is outside, whatever lies beside it
-        if team_any(nearest != 0.0) == 1:
+        if tissues.plain[voxel] == 1:
+            value = where(number == WHITES, 1.0, value)
+        elif team_any(take(tissues.maps, voxel * VALUES + number) != 0.0) == 1:
             around = everywhere(q)
             value = added_to(value, shares_of(tissues, around, number, 0))
             value = added_to(value, shares_of(tissues, around, number, 1))
@@ -136,24 +152,30 @@ def may_begin(shares: real) -> i32:
 
 @func
 def fluid_at(tissues: Act5, p: vec3) -> real:
-    """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image."""
+    """Share of fluid at each lane's point of the tracked image; OUTSIDE_TISSUES where that is outside the tissues' image.
+
+    0 if all of them lie in plain white matter.
+    """
     q = point_in_map(tissues, p)
     x = i32(floored(q[0] + 0.5))
     y = i32(floored(q[1] + 0.5))
     z = i32(floored(q[2] + 0.5))
     there = (x >= 0) & (y >= 0) & (z >= 0) & (x < tissues.sides[0]) & (y < tissues.sides[1]) & (z < tissues.sides[2])
-    most = take(tissues.maps, where(there, ((x * tissues.sides[1] + y) * tissues.sides[2] + z) * VALUES, 0) + TISSUES)
-    total = lanes(0.0)
+    voxel = where(there, (x * tissues.sides[1] + y) * tissues.sides[2] + z, 0)
     fluid = lanes(0.0)
-    for corner in unrolled(8):  # without a loop, compilers compute the terms that several corners share only once
-        i = (corner >> 2) & 1
-        j = (corner >> 1) & 1
-        k = corner & 1
-        place = corner_voxel(tissues.sides, q, i, j, k) * VALUES
-        weight = corner_weight(q, i, j, k)
-        total = total + weight * take(tissues.maps, place + TISSUES)
-        fluid = fluid + weight * take(tissues.maps, place + FLUIDS)
-    return where(there & (most > 0.0) & (total >= LEAST_SUM), fluid, OUTSIDE_TISSUES)
+    if team_any(take(tissues.plain, voxel) == 0) == 1:  # as the first voxel is, since it has no neighbours on one side
+        total = lanes(0.0)
+        for corner in unrolled(8):  # without a loop, compilers compute the terms that several corners share only once
+            i = (corner >> 2) & 1
+            j = (corner >> 1) & 1
+            k = corner & 1
+            place = corner_voxel(tissues.sides, q, i, j, k) * VALUES
+            weight = corner_weight(q, i, j, k)
+            total = total + weight * take(tissues.maps, place + TISSUES)
+            fluid = fluid + weight * take(tissues.maps, place + FLUIDS)
+        within = there & (take(tissues.maps, voxel * VALUES + TISSUES) > 0.0) & (total >= LEAST_SUM)
+        fluid = where(within, fluid, OUTSIDE_TISSUES)
+    return fluid
 
 
 @func

@@ -137,8 +137,9 @@ class Ifod2Getter(Ifod1Getter):
     set_out: Stage = ifod2.set_out_on_arc
     load_state: Stage = ifod2.load_arc
     store_state: Stage = ifod2.store_arc
-    choose: Func = ifod2.choose_arc
+    choose: Stage = ifod2.choose_arc
     move: Stage = ifod2.move_along_arc
+    move_as_chosen: Stage = ifod2.move_to_part_end
     carried: int = 13
 
 

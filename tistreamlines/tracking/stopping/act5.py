@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from ...aliases import Array
 from ...errors import InputError, ParameterError
@@ -26,6 +27,7 @@ from .segmentation import ACT, NAME, SGM, tissue_files
 MAPS = {**dict.fromkeys((*FRACTIONS, SGM), 0), ACT: 5}  # options, and volumes
 GIVEN = (ACT, FRACTIONS[0])  # options, one of which the rule needs
 MOST_LOOKED_AT = 1_000_000  # voxels
+MARGIN = 0.01  # of shares, far above what rounding changes
 UNREAD = MapImage(np.empty((0, 0, 0, 5), np.float32), np.eye(4))  # tissues before they are read
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
@@ -82,9 +84,9 @@ class FiveTissues(Rule):
 def rule_of(options: Act5Options, sides: tuple[float, ...], tissues: MapImage = UNREAD) -> Rule:
     """Return the rule, from the options, the sides of a voxel of the tracked image, mm, and the tissues."""
     x, y, z = map(float, sides)
-    crops = options.crop_at_gmwmi
+    crops, image = options.crop_at_gmwmi, with_sum(tissues)
     return FiveTissues(
-        stopping=five_tissues.Act5(side_x=x, side_y=y, side_z=z, **with_sum(tissues).fields()),
+        stopping=five_tissues.Act5(side_x=x, side_y=y, side_z=z, plain=plain_white(image.values), **image.fields()),
         cut=CUTS[options.sgm_truncation or "minimum"], crops=int(crops),
         crop=act5.crop_at_interface if crops else None, note_point=act5.keep_point_before if crops else None,
         recovery=Backtracking(rejects=act5.rejects_end) if options.backtrack else Recovery(),
@@ -169,3 +171,24 @@ def with_sum(tissues: MapImage) -> MapImage:
     """Return the five tissues and their sum, which kernels look up as well."""
     values = tissues.values
     return MapImage(np.concatenate([values, values.sum(axis=-1, keepdims=True)], axis=-1), tissues.to_grid)
+
+
+def plain_white(values: Array) -> npt.NDArray[np.int32]:
+    """Return 1 for the voxels, (x * y * z,), around which every interpolated point lies in white matter, else 0.
+
+    There, more than half of each of 27 voxels is white matter, and less than half anything else.
+
+    Parameters
+    ----------
+    values : (x, y, z, 6)
+        The five tissues and their sum.
+    """
+    plain = (values[..., five_tissues.WHITES] >= 0.5 + MARGIN) & (values[..., five_tissues.TISSUES] <= 1 + MARGIN / 2)
+    for tissue in range(five_tissues.TISSUES):
+        plain &= values[..., tissue] >= 0
+    for axis in range(3):
+        planes = np.moveaxis(plain, axis, 0)
+        before = planes.copy()
+        planes[:1] = planes[-1:] = False
+        planes[1:-1] &= before[:-2] & before[2:]
+    return plain.astype(np.int32).ravel()
