@@ -165,14 +165,12 @@ class _Grid:
         present, self._first = np.zeros(math.prod(first.space.shape), np.uint8), first
         in_threads(lambda each: _mark_voxels(each, present), voxels, None)
         self.voxels = np.flatnonzero(present).astype(np.int32)
-        self._row_of_voxel = np.zeros(present.shape, np.int32)
-        self._row_of_voxel[self.voxels] = rows = np.arange(1, len(self.voxels) + 1)
-        self._volume = first.volume(self.voxels, rows)  # where kernels keep what they have looked for
+        self._volume = first.volume(self.voxels, np.arange(1, len(self.voxels) + 1))
 
     def column(self, voxels: Array, nodes: Array) -> Array:
         """Return the node of each row in a parcellation that has nodes in these voxels; 0 for none."""
         column = np.zeros(len(self.voxels) + 1, nodes.dtype)
-        _number_columns(self._row_of_voxel, voxels, nodes, column)
+        _number_columns(self._volume["parcels_nodes"], voxels, nodes, column)
         return column
 
     def rows(self, ends: Ends) -> Array:
