@@ -119,6 +119,8 @@ def main() -> None:
     for atlas in atlases:
         command += ["--connectome", atlas, folder / f"{atlas.name.removesuffix('.nii.gz')}.csv"]
     for _ in range(options.repeat):
+        # a run that replaces a large file also waits for seconds until the system has given its memory back
+        (folder / "out.trx").unlink(missing_ok=True)
         seconds, memory = timed([*map(str, command), *more])
         result = json.loads((folder / "out.json").read_text())["result"]
         rows.append({"seconds": round(seconds, 2), "memory_gb": round(memory, 2), "stages": result["seconds"]})

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.io.node_tables import read_nodes
+from tistreamlines.io.number_lines import SymmetricLines, lines_of
 from tistreamlines.io.tables import cell_of_name, name_of_cell, write_matrix, write_nodes, write_numbers, write_rows
 
 FORMULAS = (
@@ -85,3 +86,22 @@ def test_whole_rows_have_all_digits(columns, tmp_path):
     values[0, :3] = 12345678901, 2e10, 3
     write_matrix(tmp_path / "m.csv", values, force=True)
     assert (tmp_path / "m.csv").read_text().split(",")[:4] == ["12345678901", "20000000000", "3", "0"]
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 7, 90])
+def test_symmetric_matrices_have_the_lines_of_whole_ones(nodes):
+    """Among them rows that have only whole numbers, of which some have more digits than others write."""
+    rng = np.random.default_rng(nodes)
+    rows, columns = np.triu_indices(nodes)
+    kept = rng.random(len(rows)) < 0.4
+    rows, columns = rows[kept], columns[kept]
+    lines = SymmetricLines(nodes, rows, columns)
+    for values in (
+        rng.integers(0, 3, len(rows)) * 12345678901.0, np.exp(rng.normal(0, 9, len(rows))), -rng.random(len(rows)),
+        np.where(rng.random(len(rows)) < 0.9, 2e10, 0.5), np.where(rng.random(len(rows)) < 0.1, np.nan, 3),
+    ):
+        whole = np.zeros((nodes, nodes))
+        whole[rows, columns] = whole[columns, rows] = values
+        assert bytes(lines.of(values, "\t")) == bytes(lines_of(whole, "\t"))
+    if len(rows):
+        assert lines.of(np.full(len(rows), np.inf), ",") is None

@@ -217,6 +217,12 @@ def peak_bytes() -> int | None:
     return max(started, 1024 * int(line.split()[1]))
 
 
+def give_memory_back() -> None:
+    """Return freed memory to the system: of 92 parcellations, the C library keeps most of a gigabyte."""
+    with suppress(AttributeError, OSError, TypeError):  # only that of GNU has the function
+        c.CDLL(None).malloc_trim(0)
+
+
 def without(devices: list[Device], lack: str) -> list[Device]:
     """Return devices of which none is available for want of something, if ``lack`` says so."""
     if not lack:

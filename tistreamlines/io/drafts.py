@@ -12,8 +12,8 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Collection, Generator, Iterable
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from ..errors import OutputError
@@ -22,7 +22,7 @@ from .regular import is_of_this_user, may_replace, name_of_user, open_regular
 TOKEN = 4  # random bytes in the name of a folder
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
-_TOKEN = re.compile(f"[0-9a-f]{{{2 * TOKEN}}}")
+_DRAFT = re.compile(rf"\.(.+)\.[0-9a-f]{{{2 * TOKEN}}}\.part", re.DOTALL)
 _hidden: set[Path] = set()  # folders, and files that reserve others
 
 
@@ -134,14 +134,20 @@ def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     """
     with locked(lock_of(path)) as held:
         if held is not None:
-            for file in (path, *beside):
-                with suppress(OSError), os.scandir(file.parent) as there:  # glob takes ten times as long
-                    begin, end = f".{file.name}.", ".part"
-                    for entry in there:
-                        token = entry.name.removeprefix(begin).removesuffix(end)
-                        if entry.name == begin + token + end and _TOKEN.fullmatch(token):
-                            shutil.rmtree(entry.path, ignore_errors=True)
+            remove_drafts((path, *beside))
         yield
+
+
+def remove_drafts(paths: Iterable[Path]) -> None:
+    """Remove the drafts of some files whose locks are held: killed processes have left them."""
+    names: dict[Path, set[str]] = {}
+    for path in paths:
+        names.setdefault(path.parent, set()).add(path.name)
+    for folder, files in names.items():
+        with suppress(OSError), os.scandir(folder) as there:  # glob takes ten times as long
+            for entry in there:
+                if (draft := _DRAFT.fullmatch(entry.name)) and draft[1] in files:
+                    shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def lock_of(path: Path) -> Path:
@@ -177,8 +183,26 @@ def _remove(path: Path) -> None:
 
 
 @contextmanager
-def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
+def hidden_folders(paths: Iterable[Path]) -> Generator[dict[Path, Path], None, None]:
+    """Create a hidden folder in each folder of some files, for :func:`completed`: one for each file takes longer."""
+    with ExitStack() as stack:
+        folders = dict[Path, Path]()
+        for path in paths:
+            if path.parent not in folders:
+                with explained(path):
+                    folders[path.parent] = stack.enter_context(hidden_folder(path))
+        yield folders
+
+
+@contextmanager
+def completed(path: Path, *, force: bool, folders: Mapping[Path, Path] | None = None) -> Generator[Path, None, None]:
     """Hand out the name of a hidden file, which gets the name ``path`` at the end of the block.
+
+    Parameters
+    ----------
+    path : the file.
+    force : whether an existing file is replaced.
+    folders : hidden ones, see :func:`hidden_folders`; else the file has one of its own.
 
     Raises
     ------
@@ -186,7 +210,8 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
         If the file exists and ``force`` is false, or if it cannot be written.
     """
     check_target(path, force=force)
-    with explained(path), hidden_folder(path) as folder:
+    hidden = hidden_folder(path) if folders is None else nullcontext(folders[path.parent])
+    with explained(path), hidden as folder:
         draft = folder / path.name
         yield draft
         check_target(path, force=force)

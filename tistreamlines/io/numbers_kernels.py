@@ -112,6 +112,25 @@ def put_real(value, bits, tens, precision, text, place):
 
 
 @compiled
+def put_number(value, bits, whole, tens, precision, text, place):
+    """Write a value, as a whole number if it is one of those; return the place after it."""
+    if value < 0.0:
+        text[place] = MINUS
+        place += 1
+        value = -value
+    if value == 0.0:
+        text[place] = ZERO
+        return place + 1
+    if value != value:
+        text[place] = text[place + 2] = SMALL_N
+        text[place + 1] = SMALL_A
+        return place + 3
+    if whole:
+        return put_whole(np.int64(value), 1, text, place)
+    return put_real(value, bits & SIZE, tens, precision, text, place)
+
+
+@compiled
 def write_lines(values, bits, tens, precision, separator, text, state):
     """Write a line for each row of values, (n, m), of which ``bits`` are the bits, with so many digits.
 
@@ -128,25 +147,65 @@ def write_lines(values, bits, tens, precision, separator, text, state):
             if not size < WHOLE or size != np.floor(size):
                 whole = False
         for column in range(values.shape[1]):
-            value = values[row, column]
             if column > 0:
                 text[place] = separator
                 place += 1
-            if value < 0.0:
-                text[place] = MINUS
-                place += 1
-                value = -value
-            if value == 0.0:
-                text[place] = ZERO
-                place += 1
-            elif value != value:
-                text[place] = text[place + 2] = SMALL_N
-                text[place + 1] = SMALL_A
-                place += 3
-            elif whole:
-                place = put_whole(np.int64(value), 1, text, place)
-            else:
-                place = put_real(value, bits[row, column] & SIZE, tens, precision, text, place)
+            place = put_number(values[row, column], bits[row, column], whole, tens, precision, text, place)
         text[place] = LINE
         place += 1
+    state[0] = place
+
+
+@compiled
+def write_symmetric(uppers, columns, lowers, order, rows, values, bits, tens, precision, separator, cells, ends, wholes,
+                    text, state):
+    """Write a symmetric matrix as :func:`write_lines` does; its upper triangle has few values.
+
+    Row k has the values from ``uppers[k]`` to ``uppers[k + 1]``, in ``columns``, and below the diagonal those of
+    ``order[lowers[k]:lowers[k + 1]]``, whose columns are their ``rows``. ``cells``, ``ends`` and ``wholes`` are memory
+    for the text of each value, and for whether a row has whole numbers alone.
+    """
+    count = len(uppers) - 1
+    for row in range(count):
+        wholes[row] = 1
+    place = 0
+    for edge in range(len(values)):
+        value = values[edge]
+        size = abs(value)
+        if size != 0.0 and (size < LEAST or size > GREATEST):
+            state[0] = -1
+            return
+        whole = size < WHOLE and size == np.floor(size)
+        if not whole:
+            wholes[rows[edge]] = wholes[columns[edge]] = 0
+        if not (whole and size >= tens[precision]):  # else the text depends on others of its row
+            place = put_number(value, bits[edge], whole, tens, precision, cells, place)
+        ends[edge] = place
+    place = 0
+    for row in range(count):
+        column = 0
+        first, last = lowers[row], lowers[row + 1] + uppers[row + 1] - uppers[row]
+        for item in range(first, last + 1):
+            edge, other = np.int64(-1), count  # after the last value, zeros
+            if item < lowers[row + 1]:
+                edge = order[item]
+                other = np.int64(rows[edge])
+            elif item < last:
+                edge = uppers[row] + item - lowers[row + 1]
+                other = np.int64(columns[edge])
+            for _ in range(column, other):
+                text[place] = ZERO
+                text[place + 1] = separator
+                place += 2
+            column = other + 1
+            if edge >= 0:
+                begin = ends[edge - 1] if edge > 0 else 0
+                for byte in range(begin, ends[edge]):
+                    text[place + byte - begin] = cells[byte]
+                place += ends[edge] - begin
+                if begin == ends[edge]:
+                    place = put_number(values[edge], bits[edge], wholes[row] == 1, tens, precision, text, place)
+                text[place] = separator
+                place += 1
+        text[place - 1] = LINE
     state[0] = place

@@ -71,9 +71,9 @@ def sha256(path: str | Path) -> str:
     return digest.hexdigest()
 
 
-def file_record(path: Path) -> dict[str, str]:
-    """Return what a record says of a file that was written: its path and its hash."""
-    return {"path": str(path), "sha256": sha256(path)}
+def file_record(path: Path, content: memoryview | None = None) -> dict[str, str]:
+    """Return what a record says of a file that was written: its path and its hash, of the content if that is known."""
+    return {"path": str(path), "sha256": sha256(path) if content is None else hashlib.sha256(content).hexdigest()}
 
 
 def _plain(value: Any) -> Any:

@@ -225,11 +225,12 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
     first = outputs.tractogram or products[0]
     drafts.allow_open(len(products))
     with ExitStack() as held:
+        locked = []
         for path in (record, *products):
-            together = [outputs.tractogram] if path == record and outputs.tractogram is not None else []
             with drafts.explained(path):
                 try:
-                    held.enter_context(drafts.reserved(path, *together))
+                    if held.enter_context(drafts.locked(drafts.lock_of(path))) is not None:
+                        locked.append(path)
                 except BlockingIOError:
                     raise BusyError(
                         f"{first}: another run is writing it, or another output with the record "
@@ -243,6 +244,7 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
                         f"{path}: {lock} belongs to another user ({error.owner}), whose run may be writing it; if "
                         "none is, have that file removed, or give another name"
                     ) from None
+        drafts.remove_drafts([*locked, *([outputs.tractogram] if record in locked and outputs.tractogram else [])])
         check()  # that run may have ended meanwhile
         yield
 

@@ -119,13 +119,19 @@ class Products:
 
     def per_streamline(self) -> dict[str, Array]:
         """Return what products tell of each streamline when all have come, (n,), by name."""
-        return {"weights": self._weighing()[0].weights()} if self.weighs else {}
+        return {"weights": self._weigh()} if self.weighs else {}
+
+    def _weigh(self) -> Array:
+        """Weigh the streamlines, while other products begin what needs no weights."""
+        for product in self._products.values():
+            product.complete()
+        return self._weighing()[0].weights()
 
     def _streamline_weights(self) -> Array | None:
         """Return the weights of the streamlines, (n,), if products wait for them."""
         if self._weights is None:
             return None
-        weights = self._weighing()[0].weights() if self._loaded is None else self._loaded
+        weights = self._weigh() if self._loaded is None else self._loaded
         count = self._count
         if len(weights) != count:
             raise InputError(f"{self._weights}: has {len(weights):,} weights, but there are {count:,} streamlines")

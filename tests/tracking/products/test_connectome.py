@@ -190,6 +190,26 @@ def test_sums_do_not_depend_on_parts(direct, monkeypatch):
     np.testing.assert_array_equal(again.keyed.take().sorted()[1], 2 * same)
 
 
+@pytest.mark.parametrize("nodes", [3, 2000])
+def test_sums_of_blocks_are_those_of_any_order(nodes):
+    """Few nodes have places for all edges, and many are in a table of the edges that have streamlines."""
+    rng, measures = np.random.default_rng(nodes), {name: MEASURES[name] for name in ("count", "mean-length")}
+    ends = rng.integers(0, nodes + 1, (3000, 2)).astype(np.int32)
+    numbers, sums, volumes = rng.integers(0, 1 << 20, 3000), EdgeSums(nodes, measures), rng.integers(1, 9, nodes)
+    amounts = sums.amounts(rng.integers(1, 1 << 20, 3000))
+    sums.add(ends, numbers, amounts)
+    expected = sums.matrices(measures, volumes, ())
+    blocks = (numbers % BLOCKS).astype(np.uint8)
+    order = np.argsort(blocks, kind="stable")
+    parts = [part for part in np.split(order, np.flatnonzero(np.diff(blocks[order]))[[4, 5, 20]] + 1)]
+    keyed = sums.of_blocks(((ends[part], blocks[part], amounts[part]) for part in parts), 3000)
+    ours = sums.matrices(measures, volumes, (), keyed)
+    assert ours[2:] == expected[2:] and ours[3] == 3000
+    for mine, theirs in zip(ours[:2], expected[:2], strict=True):
+        for name in measures:
+            np.testing.assert_array_equal(mine[name], theirs[name])
+
+
 @pytest.mark.parametrize("nodes", [1, 2, 84, 1000])
 def test_edges_have_their_nodes(nodes):
     rows, columns = np.triu_indices(nodes)

@@ -87,11 +87,11 @@ def recipe(folder, atlases):
     }
 
 
-@pytest.mark.parametrize(("block", "named"), [(1, True), (held.BLOCK, False)])
+@pytest.mark.parametrize(("block", "named"), [(1, True), (held.AT_ONCE, False)])
 def test_maps_of_a_tractogram_are_those_of_qsirecon(place, block, named, monkeypatch):
     """With the measures that the preset names, and with those that one word stands for."""
     folder, call, atlases = place
-    monkeypatch.setattr(held, "BLOCK", block)
+    monkeypatch.setattr(held, "AT_ONCE", block)
     options = recipe(folder, atlases)
     if not named:
         options["connectome_measure"] = "qsirecon"

@@ -105,6 +105,9 @@ class ProductFile:
     def restore(self, path: Path, dropped: npt.NDArray[np.int64]) -> None:
         """Read what :meth:`keep` has written; ``dropped`` has the dropped streamlines for each reason."""
 
+    def complete(self) -> None:
+        """Begin what needs all streamlines, but no weights: all have come. It may be called again."""
+
     def take_weights(self, weights: npt.NDArray[np.float64]) -> None:
         """Take the weight of each streamline into account, (n,), when all have come.
 

@@ -68,8 +68,12 @@ class KeyedSums:
                 self.add(*taken)
                 self.add(keys[done:], sums[done:])
 
+    def in_any_order(self) -> tuple[Array, Array]:
+        """Return all keys, and their sums, (n, columns)."""
+        with self._lock:
+            return self._all_sums()
+
     def _all_sums(self) -> tuple[Array, Array]:
-        """Return all keys and their sums; those of a table in any order."""
         if not len(self._slots):
             columns: list[Array] = [*self._totals.T]
             keys = np.flatnonzero(reduce(np.logical_or, columns))
@@ -79,8 +83,7 @@ class KeyedSums:
 
     def sorted(self) -> tuple[Array, Array]:
         """Return all keys in ascending order, and their sums, (n, columns)."""
-        with self._lock:
-            keys, sums = self._all_sums()
+        keys, sums = self.in_any_order()
         order = np.argsort(keys) if len(self._slots) else slice(None)
         return keys[order], sums[order]
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -13,8 +15,10 @@ import numpy as np
 
 from ....aliases import Array, Json
 from ....backends.program import Program
-from ....devices.threads import in_threads
+from ....devices.host import give_memory_back
+from ....devices.threads import in_threads, thread_pool
 from ....errors import ParameterError
+from ....io.drafts import hidden_folders
 from ....io.tables import path_beside
 from ....io.trx import member_names
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, flag, of_each, option, pairs_of, values_of
@@ -23,7 +27,7 @@ from ...growth.settings import Settings
 from ..batch_work import Backlog, lengths_of, thread_count
 from ..files import Maker, ProductFile, check_weights, weight_unit
 from ..samples.sampler import SampledMeans, names_of
-from .held import Block, Held, join_blocks
+from .held import Block, Held, in_blocks
 from .matrix import (
     MEASURES,
     QSIRECON,
@@ -33,6 +37,7 @@ from .matrix import (
     Matrix,
     Measure,
     amounts_of,
+    load_kernels,
     measures_of,
     weight_measure,
     written,
@@ -41,13 +46,13 @@ from .node_lookup import Ends, NodeLookup
 from .on_device import DeviceConnectomes
 from .parcellation import END_VOXEL, RADIAL, RADIUS, REVERSE, Parcellation
 
-MOST_THREADS = 8
+MOST_THREADS = 8  # while streamlines are tracked
 QSIRECON_RADIUS = 2.0  # mm
 MOST_GROUPS = 1000  # of which trx-python opens a file each, where 1024 are allowed
 LONGEST = 200  # characters of the name of a group
 WAITING = 8  # batches that may wait to be added
 Outcome = TypeVar("Outcome")
-Inputs = tuple[list[Parcellation], SampledMeans]  # parcellations, and the maps that are sampled
+Inputs = tuple[list[Parcellation], NodeLookup, SampledMeans]  # parcellations, their nodes, and maps to sample
 
 
 @dataclass(frozen=True)
@@ -151,22 +156,24 @@ class Connectomes(ProductFile):
         inputs: Inputs | None = None,
     ) -> None:
         super().__init__(*files(options))
-        parcellations, self._sampled = inputs or inputs_of(options)
+        parcellations, self._lookup, self._sampled = inputs or inputs_of(options)
         self._measures, self._collector = measures_asked(options), collector_of(options)
         self._units = self._sampled.units
         self._weighted, self._pairs = options.weights is not None, options.connectome_pairs
         self._held: list[Held] = []  # streamlines that wait for their weights, or whose order matters
+        self._ordered: Future[list[Block]] | None = None
         if self._weighted:
+            thread_pool("connectome blocks", 1).submit(load_kernels)  # while streamlines are tracked
             self._measures = {name: weight_measure(measure) for name, measure in self._measures.items()}
         self._edges = [
             Edges(parcellation, path, self._measures)
             for parcellation, (_, path) in zip(parcellations, pairs_of(options.connectome), strict=True)
         ]
-        self._lookup, self._zero_diagonal = NodeLookup(parcellations), options.connectome_zero_diagonal
+        self._zero_diagonal = options.connectome_zero_diagonal
         self.inner_points = self._lookup.needs_points or bool(self._units)
         self._group_names = group_names(self._edges) if options.groups else []
         self._many_groups = many_groups(self._group_names)
-        self._threads = thread_count(threads, MOST_THREADS)
+        self._threads, self._all_threads = thread_count(threads, MOST_THREADS), threads
         self._backlog = Backlog("connectome", self._threads, WAITING, self._keep)
         self._program: Program | None = None  # None: threads of the host measure
         self.value: tuple[Matrix, ...] = ()
@@ -194,18 +201,20 @@ class Connectomes(ProductFile):
         if held is not None:
             self._held.append(held)
 
+    def complete(self) -> None:
+        """Begin to put the streamlines in order while they are weighed."""
+        if self._ordered is None and self._weighted:
+            self._backlog.wait()
+            self._ordered = thread_pool("connectome blocks", 1).submit(self._order)
+
     def take_weights(self, weights: Array) -> None:
         """Weigh the streamlines that have come, (n,)."""
-        self._backlog.wait()
-        held = join_blocks(self._held)
-        greatest = np.zeros(3 + len(self._sampled.units))
-        for most in in_threads(Held.greatest, held, self._threads):
+        blocks, greatest = self._blocks(), np.zeros(3 + len(self._sampled.units))
+        for most in in_threads(lambda block: block.held.greatest(), blocks, self._all_threads):
             greatest = np.maximum(greatest, most)
         units = np.array([weight_unit(weights, most) for most in greatest])
         self._units = [*units[:3], *units[3:] * self._sampled.units]
-        parts = np.split(weights, np.cumsum([len(block.lengths) for block in held], dtype=int))[: len(held)]
-        work = zip(held, parts, strict=True)
-        self._held = in_threads(lambda item: item[0].weighted(item[1][:, None] * units), work, self._threads)
+        in_threads(lambda block: block.weigh(weights, units), blocks, self._all_threads)
 
     @property
     def parcellations(self) -> list[Parcellation]:
@@ -226,7 +235,8 @@ class Connectomes(ProductFile):
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices, several at a time."""
-        work = self._each(partial(self._finish, force=force))
+        with hidden_folders(self.paths) as folders:
+            work = self._each(partial(self._finish, force=force, folders=folders))
         self._take([matrix for matrix, *_ in work])
         self.details = {
             "matrices": [details for _, details, _ in work], "files": [file for *_, files in work for file in files],
@@ -240,9 +250,11 @@ class Connectomes(ProductFile):
 
     def _each(self, make: Callable[[Sequence[Block], int], Outcome]) -> list[Outcome]:
         """Make something of each connectome, several at a time."""
-        self._backlog.wait()
-        blocks = in_threads(self._block, join_blocks(self._held), self._threads)
-        return in_threads(partial(make, blocks), range(len(self._edges)), self._threads)
+        blocks = self._blocks()
+        in_threads(lambda block: block.measure(self._edges), blocks, self._all_threads)
+        largest_first = sorted(range(len(self._edges)), key=lambda place: -self._edges[place].sums.nodes)
+        made = in_threads(partial(make, blocks), largest_first, self._all_threads)
+        return [outcome for _, outcome in sorted(zip(largest_first, made, strict=True), key=itemgetter(0))]
 
     def _take(self, matrices: Sequence[Matrix]) -> None:
         """Keep the matrices, and why they may be wrong."""
@@ -251,28 +263,51 @@ class Connectomes(ProductFile):
         doubts += [text for edges, matrix in zip(self._edges, self.value, strict=True) for text in edges.doubts(matrix)]
         self.doubts = tuple(doubts)
 
-    def _block(self, held: Held) -> Block:
-        return Block(held, self._lookup, amounts_of(self._edges, held.lengths, held.samples))
+    def _blocks(self) -> list[Block]:
+        """Return the streamlines that were held, in order."""
+        self._backlog.wait()
+        if self._ordered is None:
+            self._ordered = Future()
+            self._ordered.set_result(self._order())
+        return self._ordered.result()
+
+    def _order(self) -> list[Block]:
+        """Put the streamlines that were held in order."""
+        if not self._held:
+            return []
+        whole, self._held = Held.join(self._held), []
+        return in_threads(lambda places: Block(whole, places, self._lookup), in_blocks(whole), self._all_threads)
 
     def _finish(
-        self, blocks: Sequence[Block], place: int, *, force: bool
+        self, blocks: Sequence[Block], place: int, *, force: bool, folders: Mapping[Path, Path]
     ) -> tuple[Matrix, Json, list[dict[str, str]]]:
         """Write a connectome; return it, and what the record says of it."""
         edges, (matrix, pairs) = self._edges[place], self._matrix(blocks, place)
         if self._pairs:
             edges.write_pairs(pairs, force=force)
-        return matrix, *edges.write(matrix, self._measures, force=force)
+        return matrix, *edges.write(matrix, self._measures, force=force, folders=folders)
 
-    def _matrix(self, blocks: Sequence[Block], place: int) -> tuple[Matrix, list[Array]]:
+    def _matrix(self, blocks: Sequence[Block], place: int) -> tuple[Matrix, Array]:
         """Add the streamlines that were held to a connectome; return it, and the nodes of these if they are written."""
-        edges, pairs = self._edges[place], list[Array]()
-        for block in blocks:
-            nodes = block.nodes(place)
-            edges.sums.add(nodes, block.numbers, block.amounts[edges.sums.whole])
-            pairs += [nodes] * self._pairs
-        matrix = edges.matrix(self._measures, self._units)
+        sums, count = self._edges[place].sums, sum(len(block.places) for block in blocks)
+        pairs = np.zeros((count if self._pairs else 0, 2), np.int32)
+
+        def parts() -> Generator[tuple[Block, Array], None, None]:
+            for block in blocks:
+                nodes = block.nodes(place)
+                if self._pairs:
+                    pairs[block.places] = nodes
+                yield block, nodes
+
+        keyed = None
+        if sums.is_direct and blocks:
+            keyed = sums.of_blocks(((nodes, it.blocks, it.amounts[sums.whole]) for it, nodes in parts()), count)
+        else:
+            for block, nodes in parts():
+                sums.add(nodes, block.held.numbers, block.amounts[sums.whole])
+        matrix = self._edges[place].matrix(self._measures, self._units, keyed)
         if blocks:  # those of other connectomes follow
-            edges.sums.keyed.take()
+            sums.keyed.take()
             self._lookup.forget(place)
         if self._zero_diagonal:
             matrix.values.zero_diagonal()
@@ -306,7 +341,9 @@ def inputs_of(options: ConnectomeInputs) -> Inputs:
         lambda item: Parcellation(*item, rule, radius), zip(images, tables_of(options), strict=True), None
     )
     _check_nodes(options, parcellations)
-    return parcellations, SampledMeans(values_of(options.connectome_sample))
+    lookup = NodeLookup(parcellations)  # at once, since parcellations take less memory then
+    give_memory_back()
+    return parcellations, lookup, SampledMeans(values_of(options.connectome_sample))
 
 
 def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation]) -> None:

@@ -13,11 +13,13 @@ from ....aliases import Array, Json
 from ....backends.numba.cache import Function, text_of
 from ....errors import ParameterError
 from ....io import sidecar
-from ....io.tables import path_beside, write_lines, write_matrix, write_nodes
+from ....io.drafts import completed
+from ....io.number_lines import SymmetricLines
+from ....io.tables import SEPARATORS, path_beside, write_lines, write_matrix, write_nodes
 from ....kernels.products.lengths import UNITS
 from ....option import listed
 from ..files import first_of
-from ..keyed_sums import KeyedSums
+from ..keyed_sums import MOST_DIRECT, SPARSE, KeyedSums
 from .parcellation import Parcellation
 from .shares import UNITS as STREAMLINE
 from .shares import Shares
@@ -28,8 +30,10 @@ INVERSE = 2.0**32  # units of 1 / mm
 DIGITS = 3  # of parts of streamlines
 COUNT, LENGTH, INVERSE_LENGTH, SAMPLED = range(4)  # columns of the sums; those of sampled maps are the last ones
 VOLUME = -1  # stands for no column
+Keyed = tuple[Array, Array]  # edges and blocks, and their sums, (n, columns)
 _text = text_of(Path(__file__).with_name("edges_kernels.py"))
-_number_edges, _measure_edges = Function(_text, "number_edges"), Function(_text, "measure_edges")
+_number_edges, _sum_edges = Function(_text, "number_edges"), Function(_text, "sum_edges")
+_order_edges, _measure_edges = Function(_text, "order_edges"), Function(_text, "measure_edges")
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,7 @@ class Symmetric(Mapping[str, npt.NDArray[np.float64]]):
     """
 
     def __init__(self, nodes: int, places: tuple[Array, Array], edges: Mapping[str, Array]) -> None:
-        self._nodes, self._places, self._edges = nodes, places, edges
+        self._nodes, self._places, self.edges = nodes, places, edges
         self.whole: dict[str, npt.NDArray[np.float64]] = {}
 
     def __getitem__(self, name: str) -> npt.NDArray[np.float64]:
@@ -146,22 +150,26 @@ class Symmetric(Mapping[str, npt.NDArray[np.float64]]):
         return self.whole[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._edges)
+        return iter(self.edges)
 
     def __len__(self) -> int:
-        return len(self._edges)
+        return len(self.edges)
+
+    def lines(self) -> SymmetricLines:
+        """Return what writes the matrices as text."""
+        return SymmetricLines(self._nodes, *self._places)
 
     def dense(self, name: str) -> npt.NDArray[np.float64]:
         """Return a matrix that is not kept."""
         rows, columns = self._places
         whole = np.zeros((self._nodes, self._nodes))
-        whole[rows, columns] = whole[columns, rows] = self._edges[name]
+        whole[rows, columns] = whole[columns, rows] = self.edges[name]
         return whole
 
     def zero_diagonal(self) -> None:
         """Set the diagonals to 0, before the caller takes a matrix."""
         rows, columns = self._places
-        for values in self._edges.values():
+        for values in self.edges.values():
             values[rows == columns] = 0
 
 
@@ -216,6 +224,7 @@ class EdgeSums:
     ----------
     keyed : the sums, which those of other processes are merged with.
     whole : units of a streamline.
+    is_direct : whether :meth:`of_blocks` has memory for a sum of each edge.
     """
 
     def __init__(self, nodes: int, measures: Mapping[str, Measure], shares: Shares | None = None) -> None:
@@ -224,6 +233,7 @@ class EdgeSums:
         columns = {column for measure in measures.values() for column in measure.columns}
         self._kept = np.array(sorted({COUNT, *columns}))
         self.keyed = KeyedSums(len(self._kept), (self._edges + 1) * BLOCKS)
+        self.is_direct = shares is None and len(self._kept) * self._edges <= MOST_DIRECT
 
     def amounts(self, lengths: Array, samples: Array | None = None) -> npt.NDArray[np.int64]:
         """Return what is added for streamlines, (n, columns).
@@ -256,36 +266,72 @@ class EdgeSums:
         _number_edges(np.ascontiguousarray(nodes, np.int32), np.ascontiguousarray(numbers, np.int64), self.nodes, keys)
         self.keyed.add(keys, amounts)
 
+    def of_blocks(self, parts: Iterable[tuple[Array, Array, Array]], streamlines: int) -> Keyed:
+        """Return the sums of streamlines that come block by block of seeds; neighbours are faster one after another.
+
+        Parameters
+        ----------
+        parts : nodes, (n, 2) int32, blocks, (n,) uint8, and amounts, (n, columns), of streamlines. A part has all of a
+            block.
+        streamlines : number of all of them.
+        """
+        most = min(streamlines, (self._edges + 1) * BLOCKS)  # of which only what is written takes memory
+        keys, sums = np.empty(most, np.int64), np.empty((most, len(self._kept)), np.int64)
+        table, state = np.zeros((self._edges + 1, len(self._kept)), np.int64), np.zeros(1, np.int64)
+        touched = np.empty(min(streamlines, self._edges + 1), np.int64)
+        for nodes, blocks, amounts in parts:
+            _sum_edges(nodes, blocks, amounts, self.nodes, table, touched, keys, sums, state)
+        return keys[: state[0]], sums[: state[0]]
+
+    def _ordered(self, keys: Array) -> tuple[Array, Array, Array]:
+        """Return the edges of keys, the places where each begins in their order, and this order."""
+        if SPARSE * len(keys) < self._edges:
+            order = np.argsort(keys)
+            edge = keys[order] >> BLOCK_BITS
+            begins = np.flatnonzero(np.diff(edge, prepend=-1))
+            return edge[begins], begins, order
+        starts, order = np.zeros(self._edges + 3, np.int64), np.empty(len(keys), np.int64)
+        _order_edges(keys, starts, order)
+        edges = np.flatnonzero(starts[:-2] < starts[1:-1])
+        return edges, starts[edges], order
+
     def matrices(
-        self, measures: Mapping[str, Measure], volumes: Array, units: Sequence[float]
+        self, measures: Mapping[str, Measure], volumes: Array, units: Sequence[float], keyed: Keyed | None = None
     ) -> tuple[Symmetric, Symmetric, float, int]:
         """Return the matrix of each measure, its standard errors, and the counts of unassigned and of all streamlines.
 
-        ``volumes`` has the voxels of each node, ``units`` by how much the samples of each map are multiplied.
+        ``volumes`` has the voxels of each node, ``units`` by how much the samples of each map are multiplied, ``keyed``
+        the sums, which are those that were added by default.
         """
         units = [self.whole, UNITS, INVERSE, *units]
-        keys, sums = self.keyed.sorted()
-        assigned = int(np.searchsorted(keys, self._edges << BLOCK_BITS))
-        streamlines, unassigned = (int(part[:, COUNT].sum()) for part in (sums, sums[assigned:]))
+        keys, sums = self.keyed.in_any_order() if keyed is None else keyed
+        edges, starts, order = self._ordered(keys)
+        starts = np.append(starts, len(keys))
+        assigned = int(np.searchsorted(edges, self._edges))
+        streamlines, unassigned = (int(part.sum()) for part in (sums[:, COUNT], sums[order[starts[assigned] :], COUNT]))
         streamlines //= self.whole
         if self._shares is not None:
             unassigned = round(unassigned / self.whole, DIGITS)
-        keys, sums = keys[:assigned], sums[:assigned]
-        edge, block = keys >> BLOCK_BITS, keys & (BLOCKS - 1)
-        borders = np.flatnonzero(edge[1:] != edge[:-1]) + 1
-        starts = np.concatenate([[0], borders, [len(edge)]])[: len(edge) + 1]  # of each edge
-        rows, columns = nodes_of(edge[starts[:-1]], self.nodes)
+        rows, columns = nodes_of(edges[:assigned], self.nodes)
         place = {column: number for number, column in enumerate(self._kept.tolist())} | {VOLUME: -2, None: -1}
         terms = np.array([[place[one.column], place[one.divisor]] for one in measures.values()], np.int64)
         scales = np.array([BLOCKS / (BLOCKS - 1) if one.total else 1.0 for one in measures.values()])
         values, errors = (np.empty((len(measures), len(rows))) for _ in range(2))
         _measure_edges(
-            starts, block, np.ascontiguousarray(sums), np.array([units[column] for column in self._kept], float),
-            (volumes[rows] + volumes[columns]) / 2, terms, scales, np.empty((len(self._kept), BLOCKS + 1)),
-            np.empty((2, BLOCKS)), values, errors,
+            starts[: assigned + 1], order, keys, np.ascontiguousarray(sums),
+            np.array([units[column] for column in self._kept], float), (volumes[rows] + volumes[columns]) / 2, terms,
+            scales, np.empty((len(self._kept), BLOCKS + 1)), np.empty((2, BLOCKS)), values, errors,
         )
         both = [Symmetric(self.nodes, (rows, columns), dict(zip(measures, of, strict=True))) for of in (values, errors)]
         return both[0], both[1], unassigned, streamlines
+
+
+def load_kernels() -> None:
+    """Compile, or load, what makes and writes matrices, by making one of a streamline."""
+    sums, nodes = EdgeSums(1, MEASURES), np.ones((1, 2), np.int32)
+    keyed = sums.of_blocks([(nodes, np.zeros(1, np.uint8), sums.amounts(np.ones(1, np.int32)))], 1)
+    values, *_ = sums.matrices(MEASURES, np.ones(1, np.int64), (), keyed)
+    values.lines().of(values.edges["count"], ",")
 
 
 def nodes_of(edge: Array, nodes: int) -> tuple[Array, Array]:
@@ -310,33 +356,42 @@ class Edges:
         self.parcellation, self.path = parcellation, path
         self.sums = EdgeSums(len(parcellation.nodes), measures, parcellation.shares)
 
-    def matrix(self, measures: Mapping[str, Measure], units: Sequence[float]) -> Matrix:
+    def matrix(self, measures: Mapping[str, Measure], units: Sequence[float], keyed: Keyed | None = None) -> Matrix:
         """Return the matrix of all streamlines so far; see :meth:`EdgeSums.matrices`."""
-        parcellation, sums = self.parcellation, self.sums.matrices(measures, self.parcellation.volumes, units)
+        parcellation, sums = self.parcellation, self.sums.matrices(measures, self.parcellation.volumes, units, keyed)
         return Matrix(str(parcellation.path), parcellation.nodes, parcellation.names, *sums)
 
     def write(
-        self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool
+        self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool, folders: Mapping[Path, Path]
     ) -> tuple[Json, list[dict[str, str]]]:
-        """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
+        """Write the matrices of all measures, their errors and the nodes; return what the record says of them.
+
+        ``folders`` are those of :func:`....io.drafts.completed`.
+        """
         details = {
             "labels": matrix.labels, "nodes": len(matrix.nodes), "streamlines": matrix.streamlines,
             "unassigned": matrix.unassigned,
         }
-        files = []
+        files, lines = [], matrix.values.lines()
+        separator = SEPARATORS.get(self.path.suffix.lower())
         for path, name, kind in written(self.path, measures):
             holds, matrices = "standard error", matrix.errors
             if kind == "values":
                 holds, matrices = measures[name].words, matrix.values
-            write_matrix(path, matrices.dense(name), force=force)
-            files.append(sidecar.file_record(path) | {"measure": name, "holds": holds})
+            text = None if separator is None else lines.of(matrices.edges[name], separator)
+            if text is None:
+                write_matrix(path, matrices.dense(name), force=force, folders=folders)
+            else:
+                with completed(path, force=force, folders=folders) as draft:
+                    draft.write_bytes(text)
+            files.append(sidecar.file_record(path, text) | {"measure": name, "holds": holds})
         path = path_beside(self.path, "_nodes", ".tsv")
-        write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
+        write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force, folders=folders)
         return details, files
 
-    def write_pairs(self, nodes: Iterable[Array], *, force: bool) -> None:
-        """Write the labels of the two nodes of each streamline, 0 for none; ``nodes``: those of each batch, (n, 2)."""
-        pairs = np.append(0, self.parcellation.nodes)[np.concatenate([np.zeros((0, 2), np.int32), *nodes])]
+    def write_pairs(self, nodes: Array, *, force: bool) -> None:
+        """Write the labels of the two nodes of each streamline, (n, 2), 0 for none."""
+        pairs = np.append(0, self.parcellation.nodes)[nodes]
         path = path_beside(self.path, "_pairs", ".tsv")
         write_lines(path, pairs.T, separator="\t", force=force)  # as MRtrix3's connectome2tck reads it
 

@@ -9,15 +9,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from ....aliases import Array
+from ....backends.numba.cache import Function, text_of
+from ....devices.threads import in_threads
 from ....linker.records import Arguments
 from ....space.batch import Batch
 from .parcellation import RADIAL, REVERSE, Parcellation
 
 POINT_WORDS = 3
+_text = text_of(Path(__file__).with_name("edges_kernels.py"))
+_mark_voxels, _number_columns = Function(_text, "mark_voxels"), Function(_text, "number_columns")
+_nodes_of_rows = Function(_text, "nodes_of_rows")
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +50,10 @@ class Ends:
         whole = np.zeros((len(batch), words.shape[1]), np.int32)
         whole[full] = words
         return cls(whole, full)
+
+    def at(self, places: Array) -> Ends:
+        """Return those of some streamlines."""
+        return Ends(np.take(self.words, places, axis=0), None if self.full is None else self.full[places])
 
     @classmethod
     def join(cls, parts: Sequence[Ends]) -> Ends:
@@ -73,20 +83,27 @@ class NodeLookup:
             self._group()
 
     def _group(self) -> None:
-        grids: dict[tuple[bytes, tuple[int, ...]], list[Parcellation]] = {}
-        keys = [(each.space.affine.tobytes(), each.space.shape) for each in self._parcellations]
-        for key, parcellation in zip(keys, self._parcellations, strict=True):
-            grids.setdefault(key, []).append(parcellation)
-        self._grids = [_Grid(together) for together in grids.values()]
-        order = {key: number for number, key in enumerate(grids)}
-        self._grid_of = [order[key] for key in keys]
-        self._columns = [
-            self._grids[number].column(each) for number, each in zip(self._grid_of, self._parcellations, strict=True)
+        grids: dict[tuple[bytes, tuple[int, ...]], list[int]] = {}
+        for place, each in enumerate(self._parcellations):
+            grids.setdefault((each.space.affine.tobytes(), each.space.shape), []).append(place)
+        order = {place: number for number, places in enumerate(grids.values()) for place in places}
+        self._grid_of = [order[place] for place in range(len(order))]
+        taken = [each.take_voxels() for each in self._parcellations]
+        self._grids = [
+            _Grid(self._parcellations[places[0]], [taken[place][0] for place in places]) for places in grids.values()
         ]
+        self._columns = in_threads(
+            lambda place: self._grids[self._grid_of[place]].column(*taken[place]), range(len(taken)), None
+        )
         self._has_holes = [
-            each.rule == RADIAL and not column[1:].all()
-            for each, column in zip(self._parcellations, self._columns, strict=True)
+            each.rule == RADIAL and len(voxels) < len(self._grids[number].voxels)
+            for number, each, (voxels, _) in zip(self._grid_of, self._parcellations, taken, strict=True)
         ]
+
+    @property
+    def needs_ends(self) -> bool:
+        """Whether :meth:`nodes` looks at ends, beside their rows."""
+        return any(self._has_holes) or any(self._grid_of.count(number) == 1 for number in range(len(self._grids)))
 
     def rows(self, ends: Ends) -> list[Array | None]:
         """Return for each grid the row of the voxel of both ends, (n, 2), 0 for none; None if nothing shares them."""
@@ -98,11 +115,14 @@ class NodeLookup:
         row = rows[number]
         if row is None:
             row = self._grids[number].rows(ends)
-        nodes = column[row].astype(np.int32)
-        parcellation = self._parcellations[place]
-        if self._has_holes[place]:
-            alone = np.flatnonzero(((nodes == 0) & (row > 0)).any(axis=1))
-            nodes[alone] = parcellation.of_words(ends.words[alone], self._volume(place))
+        nodes, state = np.empty((len(row), 2), np.int32), np.zeros(1, np.int64)
+        most = nodes.size if self._has_holes[place] else 0
+        places, lacking = np.empty(most, np.int64), np.zeros((most, POINT_WORDS), np.int32)
+        _nodes_of_rows(row, column, np.ascontiguousarray(ends.words), nodes, places, lacking, state)
+        if count := int(state[0]):
+            pairs = lacking[: count + count % 2].reshape(-1, 2 * POINT_WORDS)
+            found = self._parcellations[place].of_words(pairs, self._volume(place))
+            nodes.ravel()[places[:count]] = found.ravel()[:count]
         return nodes
 
     def along(self, batch: Batch) -> list[Array]:
@@ -120,7 +140,11 @@ class NodeLookup:
         """Return the volume of a parcellation, which keeps what was looked for."""
         if place not in self._volumes:
             parcellation = self._parcellations[place]
-            self._volumes[place] = parcellation.volume(parcellation.voxels, parcellation.voxel_nodes)
+            if self.needs_points:
+                voxels, nodes = parcellation.voxels, parcellation.voxel_nodes
+            else:
+                voxels, nodes = self._grids[self._grid_of[place]].voxels, self._columns[place][1:]
+            self._volumes[place] = parcellation.volume(voxels, nodes)
         return self._volumes[place]
 
     def forget(self, place: int) -> None:
@@ -129,20 +153,24 @@ class NodeLookup:
 
 
 class _Grid:
-    """The voxels that have a node in any of several parcellations on one grid; each has a row, from 1 on."""
+    """The voxels that have a node in any of several parcellations on one grid; each has a row, from 1 on.
 
-    def __init__(self, parcellations: Sequence[Parcellation]) -> None:
-        self._first = parcellations[0]
-        present = np.zeros(math.prod(self._first.space.shape), bool)
-        for parcellation in parcellations:
-            present[parcellation.voxels] = True
-        self._voxels = np.flatnonzero(present)
-        self._volume = self._first.volume(self._voxels, np.arange(1, len(self._voxels) + 1))
+    Parameters
+    ----------
+    first : one of the parcellations.
+    voxels : those that have a node, of each parcellation.
+    """
 
-    def column(self, parcellation: Parcellation) -> Array:
-        """Return the node of each row in a parcellation, 0 for none."""
-        column = np.zeros(len(self._voxels) + 1, parcellation.voxel_nodes.dtype)
-        column[1 + np.searchsorted(self._voxels, parcellation.voxels)] = parcellation.voxel_nodes
+    def __init__(self, first: Parcellation, voxels: Sequence[Array]) -> None:
+        present, self._first = np.zeros(math.prod(first.space.shape), np.uint8), first
+        in_threads(lambda each: _mark_voxels(each, present), voxels, None)
+        self.voxels = np.flatnonzero(present).astype(np.int32)
+        self._volume = first.volume(self.voxels, np.arange(1, len(self.voxels) + 1))
+
+    def column(self, voxels: Array, nodes: Array) -> Array:
+        """Return the node of each row in a parcellation that has nodes in these voxels; 0 for none."""
+        column = np.zeros(len(self.voxels) + 1, nodes.dtype)
+        _number_columns(self._volume["parcels_nodes"], voxels, nodes, column)
         return column
 
     def rows(self, ends: Ends) -> Array:

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from ....aliases import Array
+from ....backends.numba.cache import Function, text_of
 from ....errors import InputError, ParameterError
 from ....io.images import AnyPath, OpenImage, open_image
 from ....io.segmentations import Probabilities, read_labels, read_probabilities
@@ -24,6 +25,7 @@ RADIUS = 4.0  # mm, as tck2connectome's
 GREATEST = 10_000  # label that may be the number of a row
 MOST_VOXELS = 1_000_000  # around that of an end
 EMPTY = np.zeros(0, np.int32)
+_list_nodes = Function(text_of(Path(__file__).with_name("edges_kernels.py")), "list_nodes")
 
 
 class Parcellation:
@@ -71,23 +73,32 @@ class Parcellation:
             self.nodes, self.names, row = _rows_of(np.arange(1, len(whole.voxels) + 1), table, self.path)
             self.shares, in_voxels = shares_of(whole, row)
             self.volumes, self.doubts = self.shares.volumes(len(self.nodes)), whole.doubts
-            voxels, present = np.flatnonzero(in_voxels), np.flatnonzero(list(map(len, whole.voxels))) + 1
-            nodes = in_voxels[voxels]
+            voxels = np.flatnonzero(in_voxels).astype(np.int32)
+            present = np.flatnonzero(list(map(len, whole.voxels))) + 1
+            self.nameless: Array = present[row[present] == 0]
+            nodes = in_voxels[voxels].astype(narrowest_type(int(in_voxels.max())))
         else:
-            voxels = np.flatnonzero(whole.values)
-            present = whole.values.ravel()[voxels]
-            self.nodes, self.names, row = _rows_of(present, table, self.path)
-            nodes = row[present]
-            voxels, nodes = voxels[nodes > 0], nodes[nodes > 0]
-            self.volumes = np.bincount(nodes, minlength=len(self.nodes) + 1)[1:]
-        self.nameless = np.unique(present[row[present] == 0])
+            labels = whole.values.ravel()
+            self.nodes, self.names, row = _rows_of(labels, table, self.path)
+            most, listed = np.count_nonzero(labels), np.zeros(2, np.int64)
+            voxels, nameless = np.empty(most, np.int32), np.empty(most, np.int32)
+            nodes, self.volumes = np.empty(most, narrowest_type(len(self.nodes))), np.zeros(len(self.nodes), np.int64)
+            _list_nodes(labels, row, voxels, nodes, self.volumes, nameless, listed)
+            voxels, nodes = voxels[: listed[0]], nodes[: listed[0]]
+            self.nameless = np.unique(nameless[: listed[1]])
         if not len(voxels):
             raise InputError(f"{self.path}: has no label of {table}; check that the table belongs to it")
         self.rule, self.radius = rule, radius
-        self.voxels, self.voxel_nodes = voxels.astype(np.int32), nodes.astype(narrowest_type(int(nodes.max())))
+        self.voxels, self.voxel_nodes = voxels, nodes
         grid = grid_of(np.linalg.inv(self.space.affine), self.space.shape)
         self._grid = spread("parcels", Parcels(**vars(grid), back=affine_of(self.space.affine), nodes=EMPTY))
         self._grid |= spread("search", _search(self.space, radius if rule == RADIAL else 0.0))
+
+    def take_voxels(self) -> tuple[Array, Array]:
+        """Return the voxels and their nodes, which are kept no longer: of a hundred parcellations they are large."""
+        taken = self.voxels, self.voxel_nodes
+        del self.voxels, self.voxel_nodes
+        return taken
 
     def volume(self, voxels: Array, nodes: Array) -> Arguments:
         """Return what kernels take of an image on this grid: nodes, or other whole numbers, of some voxels, (k,)."""
