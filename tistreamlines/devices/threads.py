@@ -110,17 +110,17 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
             _end(futures)
 
 
-def one_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
-    """Yield the results of a task in order, while a thread computes the next one."""
-    pool = thread_pool("ahead", 1)
+def ahead(task: Callable[[Item], Result], items: Iterable[Item], count: int = 1) -> Generator[Result, None, None]:
+    """Yield the results of a task in order, while as many threads compute the next ``count`` ones."""
+    pool = thread_pool("ahead", count)
     futures: list[Future[Result]] = []
     try:
         for item in items:
             futures.append(pool.submit(task, item))
-            if len(futures) > 1:
+            if len(futures) > count:
                 yield futures.pop(0).result()
-        if futures:
-            yield futures.pop().result()
+        while futures:
+            yield futures.pop(0).result()
     finally:
         _end(futures)
 

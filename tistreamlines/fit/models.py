@@ -218,7 +218,7 @@ def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pr
         out[voxels[part], : rows.shape[1]] = to_descoteaux(fods, TISSUE_BASIS)
 
     in_parts(convert, len(voxels), threads)
-    return Fitted(whole, fit.chosen, fit.shares())
+    return Fitted(whole, fit.chosen, fit.shares(threads))
 
 
 def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueOptions:

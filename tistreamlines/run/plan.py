@@ -308,7 +308,10 @@ def _prepare(
             log.warn(doubt)
     followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
     seeds.follow(followed)
-    reach = _points_of_all(follows) if anywhere else seeds.reach()
+    # seeds in fixels may lie in all voxels of a brain, and have no places that may be wrong
+    reach: Array | Callable[[], Array] = seeds.reach if parameters.seed_dynamic is not None else seeds.reach()
+    if anywhere:
+        reach = _points_of_all(follows)
     data = GetterInputs(follows, stop, reach, parameters.sphere, step_mm, sides)
     prepared = _tables_of(data, inputs, parameters)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)

@@ -162,8 +162,8 @@ def _populations(
     """Return the fixels of some voxels: counts, fibre densities, directions, and the fixel of each direction."""
     if isinstance(followed, FodImage):
         lobes = find_lobes(
-            followed.along_scanner_axes(inside), followed.basis, Thresholds(), device, table=True, dilate=rules.dilate,
-            threads=threads, progress=progress,
+            followed.along_scanner_axes(inside, threads), followed.basis, Thresholds(), device, table=True,
+            dilate=rules.dilate, threads=threads, progress=progress,
         )
         words = lobes.words_of_all() if rules.null_lobes else lobes.words
         assert words is not None
@@ -264,9 +264,12 @@ def nearest_fixels(
 
 
 def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
-    """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves."""
+    """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves.
+
+    To sum up the content of a brain's FODs takes longer than to find their lobes on a GPU.
+    """
     named = (str(rule) if isinstance(rule, str | Path) else rule for rule in rules)
-    if isinstance(followed, Samples):
+    if isinstance(followed, Samples) or (isinstance(followed, FodImage) and followed.tracked):
         return followed, *named
     if isinstance(followed, FixelImages):
         arrays = (followed.counts, followed.directions, followed.densities)
