@@ -343,9 +343,12 @@ MODELS = {
 
 
 def import_model(model: str | None) -> None:
-    """Import DIPY's models if one of them is fitted, which takes a tenth of a second."""
+    """Import what the fit of a model needs, which takes a tenth of a second or more."""
     if model in LINEAR:
         import dipy.reconst.shm  # noqa: F401
+    elif model == "msmt":
+        import scipy.linalg
+        import scipy.optimize  # noqa: F401
 
 
 def begin_compiling(model: str | None) -> None:

@@ -282,7 +282,8 @@ def read(
         fitted = parameters.model if FITTED in METHODS[parameters.dg].follows else None
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
             thread_pool("kernels of fits", 1).submit(begin_compiling, fitted)
-    files = parameters.inputs()
+    files, rule, doubts = parameters.inputs(), STOPPING_RULES[parameters.stopping], []
+    of_rule = None if rule.read is None else thread_pool("maps", 1).submit(rule.read, parameters, doubts.append)
     mask = None
     if headers.dwi is not None and "mask" in files and not follows_signals(parameters):
         mask = nifti.load_mask(files["mask"], headers.dwi.space, log.note, place=log.warn)
@@ -299,10 +300,11 @@ def read(
     if dwi is not None and dwi.missing is not None:
         mask = _without_missing(dwi, mask, log)
     seeded, seed_space = (None, space) if places_apart else read_places(parameters, space, log)
-    rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | MapImage] = {**own_maps(oriented, mask, parameters, space.shape)}
-    if rule.read is not None:
-        if (known := rule.read(parameters, log.warn)) is not None:
+    if of_rule is not None:
+        known = of_rule.result()
+        log.tell([], doubts)
+        if known is not None:
             maps |= dict.fromkeys(rule.map_images, _elsewhere(*known, space))
     else:
         for name in rule.maps:
