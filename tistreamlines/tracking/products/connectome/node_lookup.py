@@ -136,13 +136,13 @@ class _Grid:
         present = np.zeros(math.prod(self._first.space.shape), bool)
         for parcellation in parcellations:
             present[parcellation.voxels] = True
-        self._voxels = np.flatnonzero(present)
-        self._volume = self._first.volume(self._voxels, np.arange(1, len(self._voxels) + 1))
+        voxels = np.flatnonzero(present)
+        self._count, self._volume = len(voxels), self._first.volume(voxels, np.arange(1, len(voxels) + 1))
 
     def column(self, parcellation: Parcellation) -> Array:
         """Return the node of each row in a parcellation, 0 for none."""
-        column = np.zeros(len(self._voxels) + 1, parcellation.voxel_nodes.dtype)
-        column[1 + np.searchsorted(self._voxels, parcellation.voxels)] = parcellation.voxel_nodes
+        column = np.zeros(self._count + 1, parcellation.voxel_nodes.dtype)
+        column[np.asarray(self._volume["parcels_nodes"])[parcellation.voxels]] = parcellation.voxel_nodes
         return column
 
     def rows(self, ends: Ends) -> Array:
