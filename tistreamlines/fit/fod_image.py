@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
+from ..devices.threads import in_threads
 from ..errors import ParameterError
 from ..io.images import AnyPath, Tell, open_image, silent
 from ..io.in_memory import InMemory, source_of
@@ -28,20 +31,22 @@ class FodImage:
         Axes of the harmonics: 'scanner' or 'voxel'.
     name : str
         For messages.
-    tracked : bool
-        Whether streamlines follow this very object, so that no other one has the same functions.
     """
 
     harmonics: Orientations
     frame: str
     name: str
-    tracked: bool = False
 
     @property
     def basis(self) -> str:
         """Basis of the harmonics."""
         assert self.harmonics.basis is not None
         return self.harmonics.basis
+
+    @cached_property
+    def content(self) -> tuple[int, ...]:
+        """Checksums of the functions, of each plane."""
+        return tuple(in_threads(lambda plane: crc32(np.ascontiguousarray(plane).data), self.harmonics.values, None))
 
     def doubts(self) -> tuple[str, ...]:
         """Return a warning if the functions look as if they had another frame or basis."""

@@ -57,4 +57,4 @@ def fods_of(follows: Signals | OrientationFunctions | Samples, space: Space, opt
     if basis_of(basis).full:
         raise ParameterError(f"--sh-basis {basis} keeps opposite directions apart, and a fixel does not: {NEEDED}")
     harmonics = Orientations("sh", np.ascontiguousarray(values, np.float32), basis, None, space)
-    return FodImage(harmonics, "voxel", "the FODs that are tracked", tracked=True)
+    return FodImage(harmonics, "voxel", "the FODs that are tracked")

@@ -267,19 +267,15 @@ def nearest_fixels(
 
 
 def _key(followed: Fods, *rules: object) -> tuple[object, ...]:
-    """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves.
-
-    To sum up the content of a brain's FODs takes longer than to find their lobes on a GPU.
-    """
+    """Return what fixels depend on: the content of FODs, and names of files, or objects in memory themselves."""
     named = (str(rule) if isinstance(rule, str | Path) else rule for rule in rules)
-    if isinstance(followed, Samples) or (isinstance(followed, FodImage) and followed.tracked):
+    if isinstance(followed, Samples):
         return followed, *named
     if isinstance(followed, FixelImages):
         arrays = (followed.counts, followed.directions, followed.densities)
         return *(zlib.crc32(array.data) for array in arrays), followed.space.affine.tobytes(), *named
     values, space = followed.harmonics.values, followed.harmonics.space
-    content = zlib.crc32(values.reshape(-1).view(np.uint8).data)
-    return content, values.shape, followed.basis, followed.frame, space.affine.tobytes(), *named
+    return *followed.content, values.shape, followed.basis, followed.frame, space.affine.tobytes(), *named
 
 
 def inside_of(followed: Fods) -> tuple[npt.NDArray[np.bool_], Space]:
