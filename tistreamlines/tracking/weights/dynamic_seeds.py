@@ -127,7 +127,8 @@ class DynamicSeeds(DrawnSeeds):
         return self._comparison
 
     def prepare(self, progress: Callable[[float], object]) -> None:
-        """Find the fixels."""
+        """Find the fixels; meanwhile, a thread reads the tissues, whose errors occur again when seeds are drawn."""
+        thread_pool("tissues of seeds", 1).submit(getattr, self, "_segmentation")
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
         fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
