@@ -23,8 +23,8 @@ from ...io.samples import Samples
 from ...kernels.weights.visits import NO_LOBE
 from ...option import flag
 from ...space.batch import Space
-from ...space.geodesic import half_sphere
-from ...space.sphere import round_up
+from ...space.geodesic import half_sphere, quadrature_weights
+from ...space.sphere import cell_table, round_up
 from ..stopping.segmentation import TissueFiles
 from .fods import Fods
 from .visits import FixelTable
@@ -96,6 +96,12 @@ class FixelRules:
     scale_grey: bool = False
     dilate: bool = True
     null_lobes: bool = False
+
+
+def make_directions() -> None:
+    """Make the tables of directions that fixels need, which depend on nothing: beside other work, they cost no time."""
+    cell_table(half_sphere()[0])
+    quadrature_weights()
 
 
 def fixels_of(
