@@ -239,7 +239,7 @@ class _Search:
         self._memories = deque(self._memory() for _ in range(LAUNCHES))
 
     def _memory(self) -> dict[str, Any]:
-        """Return memory for what a launch finds."""
+        """Return memory for the lobes of a launch."""
         sizes = {"lobes_counts": VOXELS, "lobes_table": max(VOXELS * self.words, 1)}
         memory: dict[str, Any] = {name: self.program.empty(size, INTS) for name, size in sizes.items()}
         return self.with_slots(memory, SLOTS)
