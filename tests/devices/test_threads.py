@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tistreamlines.devices.threads import in_threads, one_ahead
+from tistreamlines.devices.threads import ahead, in_threads
 
 
 def test_results_keep_the_order_of_items():
@@ -42,12 +42,21 @@ def test_the_threads_stay():
 
 def test_one_task_is_ahead():
     begun = []
-    results = one_ahead(lambda number: begun.append(number) or number, range(4))
+    results = ahead(lambda number: begun.append(number) or number, range(4))
     assert next(results) == 0
     time.sleep(0.05)
     assert begun == [0, 1]
     assert [*results] == [1, 2, 3]
-    assert [*one_ahead(abs, ())] == []
+    assert [*ahead(abs, ())] == []
+
+
+def test_several_tasks_are_ahead_in_order():
+    begun = []
+    results = ahead(lambda number: begun.append(number) or number, range(6), 3)
+    assert next(results) == 0
+    time.sleep(0.05)
+    assert sorted(begun) == [0, 1, 2, 3]
+    assert [*results] == [1, 2, 3, 4, 5]
 
 
 def test_items_that_raise_leave_nothing_running():
@@ -82,7 +91,7 @@ def test_calls_of_several_threads_have_their_own_results():
 
 def test_a_task_that_is_ahead_has_ended_when_its_reader_stops():
     ended = []
-    results = one_ahead(lambda number: time.sleep(0.02) or ended.append(number), range(4))
+    results = ahead(lambda number: time.sleep(0.02) or ended.append(number), range(4))
     next(results)
     results.close()
     before = list(ended)

@@ -17,7 +17,6 @@ from . import usable_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
-_is_single = threading.Event()  # whether BLAS has one thread throughout this process
 
 
 class _BlasLimit:
@@ -31,11 +30,7 @@ class _BlasLimit:
         """Begin the limit."""
         with self._lock:
             if not self._count:
-                blas = _blas(len(sys.modules))
-                counts = {library.num_threads for library in blas.lib_controllers}
-                if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-                    _is_single.set()
-                self._limiter = blas.limit(limits=1)
+                self._limiter = _blas(len(sys.modules)).limit(limits=1)
             self._count += 1
 
     def leave(self) -> None:
@@ -118,17 +113,17 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
             _end(futures)
 
 
-def one_ahead(task: Callable[[Item], Result], items: Iterable[Item]) -> Generator[Result, None, None]:
-    """Yield the results of a task in order, while a thread computes the next one."""
-    pool = thread_pool("ahead", 1)
+def ahead(task: Callable[[Item], Result], items: Iterable[Item], count: int = 1) -> Generator[Result, None, None]:
+    """Yield the results of a task in order, while as many threads compute the next ``count`` ones."""
+    pool = thread_pool("ahead", count)
     futures: list[Future[Result]] = []
     try:
         for item in items:
             futures.append(pool.submit(task, item))
-            if len(futures) > 1:
+            if len(futures) > count:
                 yield futures.pop(0).result()
-        if futures:
-            yield futures.pop().result()
+        while futures:
+            yield futures.pop(0).result()
     finally:
         _end(futures)
 
@@ -144,12 +139,8 @@ def _end(futures: list[Future[Result]]) -> None:
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses, and those of several threads at a time, cost nothing. The command ``track`` has one BLAS thread in any
-    case, and looks once whether that is so.
+    Nested uses, and those of several threads at a time, cost nothing.
     """
-    if _is_single.is_set():
-        yield
-        return
     _limit.enter()
     try:
         yield

@@ -191,16 +191,16 @@ def _decaying(
     data: Array, inside: Voxels, shells: Sequence[Volumes], threads: int | None
 ) -> tuple[Voxels, Array]:
     """Return the voxels of a mask whose signal decays, (x, y, z) bool, and the decay in these (m,)."""
-    voxels, counts = np.nonzero(inside), [np.count_nonzero(shell) for shell in shells[1:]]
+    (rows, voxels), counts = rows_of(data, inside), [np.count_nonzero(shell) for shell in shells[1:]]
 
     def block_decay(first: int) -> Array:
-        signals = data[tuple(axis[first : first + BLOCK] for axis in voxels)].astype(np.float64)
-        means = np.stack([np.maximum(signals[:, shell], 0).mean(axis=1) for shell in shells])
+        signals = rows[voxels[first : first + BLOCK]]
+        means = np.stack([np.maximum(signals[:, shell], 0).mean(axis=1, dtype=np.float64) for shell in shells])
         with np.errstate(all="ignore"):  # voxels without a finite positive mean have no decay
             decay = np.average(np.log(means[0] / means[1:]), axis=0, weights=counts)
             return np.where(np.isfinite(signals).all(axis=1) & np.isfinite(decay), decay, 0)
 
-    blocks = in_threads(block_decay, range(0, len(voxels[0]), BLOCK), threads)
+    blocks = in_threads(block_decay, range(0, len(voxels), BLOCK), threads)
     decay: Array = np.concatenate(blocks)
     decaying = inside.copy()
     decaying[inside] = decay > 0

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, Json
 from ..devices.threads import in_threads
+from .series import in_parts
 
 BLOCK = 1 << 13  # voxels whose residuals are computed at a time
 
@@ -51,12 +52,20 @@ class FodFit:
     field: npt.NDArray[np.float32] | None = None
     scale: float | None = None
 
-    def shares(self) -> dict[str, npt.NDArray[np.float32]]:
+    def shares(self, threads: int | None = None) -> dict[str, npt.NDArray[np.float32]]:
         """Return the share of each tissue in a voxel, of its coefficient of degree 0 in the sum; 0 where all are 0."""
-        densities = {name: np.maximum(values[..., 0], 0) for name, values in self.coefficients.items()}
-        total = np.sum([*densities.values()], axis=0)
-        there = total > 0
-        return {name: np.divide(d, total, out=np.zeros_like(d), where=there) for name, d in densities.items()}
+        voxels, tables = np.flatnonzero(self.mask), [v.reshape(self.mask.size, -1) for v in self.coefficients.values()]
+        shares = np.zeros((len(tables), *self.mask.shape), np.float32)
+        flat = shares.reshape(len(tables), -1)
+
+        def divide(part: slice) -> None:
+            rows = voxels[part]
+            densities = np.stack([np.maximum(table[rows, 0], 0) for table in tables])
+            total = densities.sum(axis=0)
+            flat[:, rows] = np.divide(densities, total, out=np.zeros_like(densities), where=total > 0)
+
+        in_parts(divide, len(voxels), threads)
+        return dict(zip(self.coefficients, shares, strict=True))
 
 
 def residuals(

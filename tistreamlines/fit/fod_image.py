@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
+from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
 
+from ..devices.threads import in_threads
 from ..errors import ParameterError
 from ..io.images import AnyPath, Tell, open_image, silent
 from ..io.in_memory import InMemory, source_of
 from ..io.orientations import Orientations, default_basis, load_sh
-from ..space.harmonics import basis_of, frame_of, turn_coefficients
+from ..space.harmonics import basis_of, frame_of, order_of, turning_matrix
 from .frames import axes_are_scanners, frame_of_orientations
+from .series import in_parts, rows_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,20 +43,34 @@ class FodImage:
         assert self.harmonics.basis is not None
         return self.harmonics.basis
 
+    @cached_property
+    def content(self) -> tuple[int, ...]:
+        """Checksums of the functions, of each plane."""
+        return tuple(in_threads(lambda plane: crc32(np.ascontiguousarray(plane).data), self.harmonics.values, None))
+
     def doubts(self) -> tuple[str, ...]:
         """Return a warning if the functions look as if they had another frame or basis."""
         return tuple(frame_of_orientations(self.harmonics, self.frame, self.name).warnings)
 
-    def along_scanner_axes(self, inside: npt.NDArray[np.bool_]) -> npt.NDArray[np.float32]:
+    def along_scanner_axes(
+        self, inside: npt.NDArray[np.bool_], threads: int | None = None
+    ) -> npt.NDArray[np.float32]:
         """Return the coefficients of some voxels along the scanner's axes, (voxels, n).
 
         Lobes depend a little on the directions in which functions are sampled. Along these axes, these are MRtrix3's,
         however the voxels are stored.
         """
-        values, space = self.harmonics.values[inside], self.harmonics.space
-        if self.frame == "scanner" or axes_are_scanners(space):
-            return values
-        return turn_coefficients(values, space.axes.T, self.basis)
+        (rows, voxels), space, turn = rows_of(self.harmonics.values, inside), self.harmonics.space, None
+        if self.frame != "scanner" and not axes_are_scanners(space):
+            turn = turning_matrix(space.axes.T, order_of(rows.shape[1]), self.basis).T
+        out = np.empty((len(voxels), rows.shape[1]), np.float32)
+
+        def copy(part: slice) -> None:
+            some = rows[voxels[part]]
+            out[part] = some if turn is None else some.astype(np.float64) @ turn
+
+        in_parts(copy, len(voxels), threads)
+        return out
 
 
 def load_fods(

@@ -8,8 +8,11 @@ Smith, Tournier, Calamante, Connelly. SIFT: spherical-deconvolution informed fil
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +20,15 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import on_device
-from ..devices import Device
-from ..devices.threads import in_threads, one_ahead
+from ..devices import Device, usable_cores
+from ..devices.threads import ahead, in_threads, thread_pool
 from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
 from ..kernels.fixels.watershed import Half, LobeScratch
 from ..linker.parts import Part, Source
 from ..linker.records import INTS, REALS, spread, team_memory
+from ..linker.transfer import Transfer
 from ..space.cones import hexagonal
 from ..space.geodesic import half_sphere, quadrature_weights
 from ..space.harmonics import degrees, from_harmonics, order_of, to_descoteaux
@@ -32,6 +36,7 @@ from ..space.sphere import Ball, round_up, sphere_tables
 from . import lobe_kernels
 
 VOXELS = 8192  # in a launch, so that none is long
+LAUNCHES = 4  # of which a GPU works at one, while threads copy what others have found
 SLOTS = 8  # lobes of a voxel for which there is room at first
 ROUNDED = 0.99  # of a peak's least amplitude, which no function below reaches by rounding
 LOBES = 126  # the most that the table of directions can number
@@ -146,17 +151,33 @@ def find_lobes(
         return rows
 
     # room for all: what is not filled takes no memory
-    parts, words, filled = [], np.empty((len(numbers), search.words if table else 0), np.int32), 0
-    counts, firsts = np.zeros(len(functions), np.int32), range(0, len(numbers), VOXELS)
-    for first, rows in zip(firsts, one_ahead(convert, firsts), strict=True):
-        counts[numbers[first : first + VOXELS]], values, known = search(rows)
-        parts.append(values)
-        words[filled : filled + len(known)] = known
-        filled += len(known)
-        progress((first + len(rows)) / len(numbers))
-    values = np.concatenate([np.zeros((0, VALUES), np.float32), *parts])
+    words, counts, filled = np.empty((len(numbers), search.words if table else 0), np.int32), [np.zeros(0, np.int32)], 0
+    waiting: deque[_Launch] = deque()
+    parts: list[Future[Array]] = []
+
+    def take() -> None:
+        """Have a thread copy what the first of the launches has found."""
+        nonlocal filled
+        counts.append((launch := waiting.popleft()).counts())
+        part = words[filled : filled + np.count_nonzero(counts[-1])]
+        parts.append(thread_pool("lobes", LAUNCHES).submit(launch.take, part))
+        filled += len(part)
+        progress(sum(map(len, counts)) / len(numbers))
+
+    firsts, threads = range(0, len(numbers), VOXELS), threads or usable_cores()
+    for number, rows in enumerate(ahead(convert, firsts, threads)):
+        if number >= LAUNCHES:
+            parts[number - LAUNCHES].result()  # whose memory this launch has
+        waiting.append(search.launch(rows))
+        if len(waiting) > 1:
+            take()
+    if waiting:
+        take()
+    values = np.concatenate([np.zeros((0, VALUES), np.float32), *(part.result() for part in parts)])
+    counts_of_all = np.zeros(len(functions), np.int32)
+    counts_of_all[numbers] = np.concatenate(counts)
     means, integrals, amplitudes, peaks = map(np.ascontiguousarray, np.split(values, (3, 4, 5), axis=1))
-    return Lobes(counts, means, peaks, integrals[:, 0], amplitudes[:, 0], words[:filled] if table else None)
+    return Lobes(counts_of_all, means, peaks, integrals[:, 0], amplitudes[:, 0], words[:filled] if table else None)
 
 
 def _may_peak(functions: Array, basis: str, least: float, threads: int | None) -> npt.NDArray[np.bool_]:
@@ -190,7 +211,7 @@ class LobeSearch(Part):
 
 
 class _Search:
-    """The kernel on a device, with its tables and with buffers for VOXELS functions."""
+    """The kernel on a device, with its tables and with buffers for launches of VOXELS functions."""
 
     def __init__(
         self, coefficients: int, thresholds: Thresholds, device: Device, table: bool, dilate: bool,
@@ -198,7 +219,7 @@ class _Search:
     ) -> None:
         directions, edges = half_sphere()
         ball, sphere = sphere_tables(directions, edges, len(directions))
-        self.width, self._directions, self._table = round_up(coefficients), len(directions), table
+        self.width, self.directions = round_up(coefficients), len(directions)
         search = LobeSearch(
             ball=ball, half_order=order_of(coefficients) // 2, row_chunks=self.width // 32, lobes=LOBES,
             merges=int(thresholds.merge_ratio < 1), table=int(table), dilates=int(dilate),
@@ -207,48 +228,69 @@ class _Search:
         if device.on_host:
             root, scratch = lobe_kernels.find_lobes, lobe_kernels.SortScratch
         team = team_memory("scratch", scratch, search)
-        self._program = open_program(device, Source([root], [search], team), threads=threads)
+        self.program = open_program(device, Source([root], [search], team), threads=threads)
         weights = np.zeros(32 * ball.vertex_chunks)
         weights[: len(directions)] = quadrature_weights()
         half = Half(sphere=sphere, weights=weights, pattern=_pattern())
-        self._values = on_device(self._program, spread("half", half))
-        self._values |= {f"rule_{name}": value for name, value in vars(thresholds).items()}
-        self.words = 8 * ball.vertex_chunks  # of a table
-        self._values |= {
-            "coefficients": self._program.empty(VOXELS * self.width, REALS),
-            "lobes_counts": self._program.empty(VOXELS, INTS),
-            "lobes_table": self._program.empty(VOXELS * self.words if table else 1, INTS),
-        }
-        self._slots = 0
-        self._allocate(SLOTS)
+        self.values = on_device(self.program, spread("half", half))
+        self.values |= {f"rule_{name}": value for name, value in vars(thresholds).items()}
+        self.values["coefficients"] = self.program.empty(VOXELS * self.width, REALS)
+        self.words = 8 * ball.vertex_chunks if table else 0  # of a table
+        self._memories = deque(self._memory() for _ in range(LAUNCHES))
 
-    def _allocate(self, slots: int) -> None:
-        """Hold so many lobes of each function."""
-        self._slots = slots
-        self._values.pop("lobes_values", None)  # frees its memory before the new allocation
-        values = self._program.empty(VOXELS * slots * VALUES, INTS)
-        self._values |= {"lobes_values": values, "lobes_slots": slots}
+    def _memory(self) -> dict[str, Any]:
+        """Return memory for the lobes of a launch."""
+        sizes = {"lobes_counts": VOXELS, "lobes_table": max(VOXELS * self.words, 1)}
+        memory: dict[str, Any] = {name: self.program.empty(size, INTS) for name, size in sizes.items()}
+        return self.with_slots(memory, SLOTS)
 
-    def __call__(self, rows: Array) -> tuple[Array, Array, Array]:
-        """Return the numbers of lobes of functions in rows (n, width), what is known of each, and the table's words."""
-        count = len(rows)
-        self._program.upload(self._values["coefficients"], rows.ravel())
+    def with_slots(self, memory: dict[str, Any], slots: int) -> dict[str, Any]:
+        """Give memory room for so many lobes of each function, and return it."""
+        memory.pop("lobes_values", None)  # frees its memory before the new allocation
+        memory |= {"lobes_values": self.program.empty(VOXELS * slots * VALUES, INTS), "lobes_slots": slots}
+        return memory
+
+    def launch(self, rows: Array) -> _Launch:
+        """Let the device search functions in rows (n, width), with the memory of ``LAUNCHES`` calls before."""
+        self._memories.rotate(-1)
+        return _Launch(self, rows, self._memories[-1])
+
+
+class _Launch:
+    """Functions that the device searches, in rows (n, width), and what it finds, in some memory."""
+
+    def __init__(self, search: _Search, rows: Array, memory: dict[str, Any]) -> None:
+        self._search, self._rows, self._memory = search, rows, memory
+        self._coming = self._begin()
+
+    def _begin(self) -> list[Transfer[npt.NDArray[np.int32]]]:
+        """Launch the kernel; return what is copied afterwards: counts, values, and words of the table."""
+        search, memory, count = self._search, self._memory, len(self._rows)
+        search.program.upload(search.values["coefficients"], self._rows.ravel())
+        search.program.run(kernel.__name__, count, search.values | memory)
+        numbers = {"lobes_counts": 1, "lobes_values": memory["lobes_slots"] * VALUES, "lobes_table": search.words}
+        return [search.program.later(memory[name], count * number) for name, number in numbers.items()]
+
+    def counts(self) -> npt.NDArray[np.int32]:
+        """Return the lobes of each function, (n,)."""
         while True:
-            self._program.run(kernel.__name__, count, self._values)
-            lobes = self._program.host(self._values["lobes_counts"], count)
-            if (lobes < 0).any():
+            self._counts = self._coming[0].wait()
+            if (self._counts < 0).any():
                 raise InputError(f"a function has more than {LOBES} lobes: give functions of a lower order")
-            if (most := int(lobes.max())) <= self._slots:
-                break
-            self._allocate(most)
-        values = self._program.host(self._values["lobes_values"], count * self._slots * VALUES)
-        values = values.view(np.float32).reshape(count, self._slots, VALUES)
-        values = values[np.arange(self._slots) < lobes[:, None]]
-        if not self._table:
-            return lobes, values, np.empty((0, 0), np.int32)
-        words = self._program.host(self._values["lobes_table"], count * self.words).reshape(count, -1)[lobes > 0]
-        words.view(np.uint8)[:, self._directions :] = NO_LOBE
-        return lobes, values, words
+            if (most := int(self._counts.max())) <= self._memory["lobes_slots"]:
+                return self._counts
+            self._search.with_slots(self._memory, most)
+            self._coming = self._begin()
+
+    def take(self, words: Array) -> Array:
+        """Return what is known of each lobe, (m, VALUES), and fill the words of the functions with lobes."""
+        slots, count = self._memory["lobes_slots"], len(self._rows)
+        values = self._coming[1].wait().view(np.float32).reshape(count, slots, VALUES)
+        if self._search.words:
+            table = self._coming[2].wait().reshape(count, -1)
+            np.take(table, np.flatnonzero(self._counts), axis=0, out=words, mode="clip")  # other modes copy twice
+            words.view(np.uint8)[:, self._search.directions :] = NO_LOBE
+        return values[np.arange(slots) < self._counts[:, None]]
 
 
 def _pattern() -> Array:

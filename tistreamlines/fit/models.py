@@ -218,7 +218,7 @@ def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, pr
         out[voxels[part], : rows.shape[1]] = to_descoteaux(fods, TISSUE_BASIS)
 
     in_parts(convert, len(voxels), threads)
-    return Fitted(whole, fit.chosen, fit.shares())
+    return Fitted(whole, fit.chosen, fit.shares(threads))
 
 
 def tissue_options(options: FitOptions, orders: tuple[int, ...] = ()) -> TissueOptions:
@@ -343,9 +343,12 @@ MODELS = {
 
 
 def import_model(model: str | None) -> None:
-    """Import DIPY's models if one of them is fitted, which takes a tenth of a second."""
+    """Import what the fit of a model needs, which takes a tenth of a second or more."""
     if model in LINEAR:
         import dipy.reconst.shm  # noqa: F401
+    elif model == "msmt":
+        import scipy.linalg
+        import scipy.optimize  # noqa: F401
 
 
 def begin_compiling(model: str | None) -> None:

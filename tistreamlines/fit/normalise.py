@@ -18,13 +18,13 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array
+from ..devices import usable_cores
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
 
@@ -36,6 +36,9 @@ FIRST_RANGE, RANGE = 3.0, 1.5  # interquartile ranges beyond the quartiles, from
 BLOCK = 1 << 16  # voxels per task, unless a plane has more; fixed, so that the bits do not depend on the threads
 QUARTILES = (0.25, 0.75)
 SAMPLED, SPREAD = 64, 4.0  # of so many voxels, one tells where quartiles lie, to within so many standard deviations
+GROUP = 6  # parts whose voxels are compared together
+MOST_THREADS = 4  # more of them wait for Python's lock: most calls of NumPy take few microseconds
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 __all__ = ["normalise_tissues"]
@@ -220,13 +223,16 @@ class _Fit:
     def __init__(
         self, tissues: Array, polynomials: _Polynomials, mask: Array, names: list[str], threads: int | None
     ) -> None:
-        self._tissues, self._polynomials, self._names, self._threads = tissues, polynomials, names, threads
+        self._tissues, self._polynomials, self._names = tissues, polynomials, names
+        self._threads = min(threads or usable_cores(), MOST_THREADS)
         self._even, self._logs = tissues.copy(), np.empty(tissues.shape[1])
         self.weights = np.ones(tissues.shape[1], bool)
+        self._sums_of_weights: Array | None = None  # moments, unless the weights have changed
         planes = _planes(mask)
         ends = np.cumsum([np.count_nonzero(mask[part]) for part in planes]).tolist()
         parts = zip(planes, [0, *ends], ends, strict=False)
         self._parts = [_Part(part, slice(first, end), mask[part]) for part, first, end in parts if first < end]
+        self._groups = [self._parts[first : first + GROUP] for first in range(0, len(self._parts), GROUP)]
 
     def run(self) -> tuple[Array, Array, float]:
         """Return the polynomial (k,), the factors (t,), and the geometric mean of the field in the inliers."""
@@ -238,16 +244,16 @@ class _Fit:
             for _ in range(BALANCINGS):
                 if len(factors) > 1:
                     factors = _balance(moments, self._names)
-                same, moments = self._select(factors, RANGE)
-                if same:
+                if not self._select(factors, RANGE):
                     break
+                moments = _sum(self._each(self._moments, self._parts))
             normal, rest = self._field()
             coefficients = coefficients + rest
         return coefficients, factors, math.exp(normal[0] @ coefficients / normal[0, 0])
 
-    def _each(self, task: Callable[[_Part], Result]) -> list[Result]:
-        """Return what a task gives for each part, in order."""
-        return in_threads(task, self._parts, self._threads)
+    def _each(self, task: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+        """Return what a task gives for each part or each group of parts, in order."""
+        return in_threads(task, items, self._threads)
 
     def _divide(self, coefficients: Array) -> Array:
         """Divide the tissues by the field; return the moments of :meth:`_moments`."""
@@ -257,31 +263,33 @@ class _Fit:
             np.divide(self._tissues[:, part.voxels], np.exp(logs), out=self._even[:, part.voxels])
             return self._moments(part)
 
-        return _sum(self._each(divide))
+        return _sum(self._each(divide, self._parts))
 
     def _moments(self, part: _Part) -> Array:
         """Return the products of tissues, and last the sum of each, (t, t + 1), over the inliers of a part."""
         inliers = self._even[:, part.voxels].compress(self.weights[part.voxels], axis=1)
         return np.concatenate([inliers @ inliers.T, inliers.sum(axis=1, keepdims=True)], axis=1)
 
-    def _select(self, factors: Array, ranges: float) -> tuple[bool, Array]:
+    def _select(self, factors: Array, ranges: float) -> bool:
         """Select voxels whose sum is finite and at most so many interquartile ranges beyond the quartiles.
 
-        Return whether they are the same as before, and their moments.
+        Return whether they are others than before.
         """
         low, high = self._quartiles(factors)
         with np.errstate(invalid="ignore"):  # if a quarter of the voxels has no tissue
             reach = ranges * (high - low)
 
-        def select(part: _Part) -> tuple[bool, Array]:
-            logs, before = self._logs[part.voxels], self.weights[part.voxels]
+        def select(group: Sequence[_Part]) -> bool:
+            voxels = _voxels(group)
+            logs, before = self._logs[voxels], self.weights[voxels]
             weights = np.isfinite(logs) & (logs >= low - reach) & (logs <= high + reach)
-            same = bool((weights == before).all())
-            self.weights[part.voxels] = weights
-            return same, self._moments(part)
+            same = np.array_equal(weights, before)
+            self.weights[voxels] = weights
+            return not same
 
-        same, moments = zip(*self._each(select), strict=True)
-        return all(same), _sum(moments)
+        if changed := any(self._each(select, self._groups)):
+            self._sums_of_weights = None
+        return changed
 
     def _quartiles(self, factors: Array) -> list[float]:
         """Compute the logarithm of the balanced sum of tissues; return its values at the ranks of the quartiles.
@@ -293,14 +301,15 @@ class _Fit:
             sample = np.sort(np.log(factors @ self._even[:, ::SAMPLED]))
         limits = [_limits(sample, share) for share in QUARTILES]
 
-        def measure(part: _Part) -> list[tuple[int, Array]]:
-            logs = self._logs[part.voxels]
-            with np.errstate(divide="ignore"):
-                np.log(factors @ self._even[:, part.voxels], out=logs)
-            return [(int((logs < low).sum()), logs[(logs >= low) & (logs <= high)]) for low, high in limits]
+        def measure(group: Sequence[_Part]) -> list[tuple[int, Array]]:
+            for part in group:
+                with np.errstate(divide="ignore"):
+                    np.log(factors @ self._even[:, part.voxels], out=self._logs[part.voxels])
+            logs = self._logs[_voxels(group)]
+            return [(int(np.count_nonzero(logs < low)), logs[(logs >= low) & (logs <= high)]) for low, high in limits]
 
         count, quartiles = len(self._logs), []
-        for share, parts in zip(QUARTILES, zip(*self._each(measure), strict=True), strict=True):
+        for share, parts in zip(QUARTILES, zip(*self._each(measure, self._groups), strict=True), strict=True):
             below, near = zip(*parts, strict=True)
             rank, values = min(math.floor(share * count + 0.5), count - 1), np.concatenate(near)
             place = rank - sum(below)
@@ -315,19 +324,28 @@ class _Fit:
         Return the normal equations (k, k), and the polynomial (k,) that the field's has to be changed by.
         """
 
-        def moments(part: _Part) -> tuple[Array, Array]:
-            inliers, measure = self.weights[part.voxels], partial(self._polynomials.moments, planes=part.planes)
-            rest = np.where(inliers, self._logs[part.voxels] - math.log(REFERENCE), 0)
-            return measure(part.image(inliers)), measure(part.image(rest))
+        def of_weights(part: _Part) -> Array:
+            return self._polynomials.moments(part.image(self.weights[part.voxels]), part.planes)
 
-        weights, values = zip(*self._each(moments), strict=True)
-        normal, rest = self._polynomials.equations(_sum(weights), _sum(values))
+        def of_values(part: _Part) -> Array:
+            rest = np.where(self.weights[part.voxels], self._logs[part.voxels] - math.log(REFERENCE), 0)
+            return self._polynomials.moments(part.image(rest), part.planes)
+
+        if self._sums_of_weights is None:
+            self._sums_of_weights = _sum(self._each(of_weights, self._parts))
+        values = _sum(self._each(of_values, self._parts))
+        normal, rest = self._polynomials.equations(self._sums_of_weights, values)
         if normal[0, 0] < len(normal) or np.linalg.matrix_rank(normal) < len(normal):
             raise InputError(
                 f"{normal[0, 0]:.0f} voxels of the mask have tissue in the usual range and do not determine the "
                 f"{len(normal)} coefficients of the field: widen the mask or lower the order"
             )
         return normal, np.linalg.solve(normal, rest)
+
+
+def _voxels(group: Sequence[_Part]) -> slice:
+    """Return the voxels of the mask that parts have which follow each other."""
+    return slice(group[0].voxels.start, group[-1].voxels.stop)
 
 
 def _sum(parts: Sequence[Array]) -> Array:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import usable_cores
-from ..devices.threads import one_ahead, thread_pool
+from ..devices.threads import ahead, thread_pool
 from ..errors import InputError
 
 COPIED = 1 << 12  # voxels that a thread copies at a time
@@ -49,7 +49,7 @@ def batches_of(
     """
     voxels, series = np.flatnonzero(mask), np.ascontiguousarray(data).reshape(mask.size, -1)
     parts = [voxels[first : first + most] for first in range(0, len(voxels), most)]
-    copies = one_ahead(lambda part: signals_of(series, part, volumes, threads), parts)
+    copies = ahead(lambda part: signals_of(series, part, volumes, threads), parts)
     for number, batch in enumerate(zip(parts, copies, strict=True)):
         progress(number / len(parts))
         yield batch

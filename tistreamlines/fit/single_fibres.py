@@ -9,13 +9,14 @@ spherical deconvolution. Proc ISMRM 27, 2019.
 from __future__ import annotations
 
 import math
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices.threads import in_threads
-from ..space.harmonics import from_harmonics, monomials, order_of, to_descoteaux
+from ..space.harmonics import from_harmonics, monomials, order_of, powers, to_descoteaux
 from ..space.sphere import load_sphere
 from .msmt import fit_msmt
 from .series import rows_of
@@ -74,30 +75,40 @@ def _peaks(functions: Array, threads: int | None) -> Array:
 
     def block_peaks(first: int) -> Array:
         block = polynomials[first : first + BLOCK]
-        axes = vertices[(block @ samples).argmax(axis=1)]
+        axes, columns = vertices[(block @ samples).argmax(axis=1)].T, np.ascontiguousarray(block.T)
         for step in STEPS:
-            axes = _climb(block, axes, step, order)
-        return np.einsum("mk,mk->m", block, monomials(axes, order))
+            axes = _climb(columns, axes, step, order)
+        return _amplitudes(columns, axes, order)
 
     return np.concatenate([np.empty(0), *in_threads(block_peaks, range(0, len(functions), BLOCK), threads)])
 
 
+def _amplitudes(polynomials: Array, directions: Array, order: int) -> Array:
+    """Return the values (..., m) of polynomials (k, m) at directions (3, ..., m)."""
+    x, y, z = ([np.ones_like(axis), *accumulate([axis] * order, np.multiply)] for axis in directions)
+    values = np.zeros(directions.shape[1:])
+    for factor, (p, q, r) in zip(polynomials, powers(order), strict=True):
+        values += factor * x[p] * y[q] * z[r]
+    return values
+
+
 def _climb(polynomials: Array, axes: Array, step: float, order: int) -> Array:
-    """Move each axis (m, 3) to the top of the paraboloid through amplitudes at nine points around it."""
-    first = np.cross(axes, np.eye(3)[np.abs(axes).argmin(axis=1)])
-    first /= np.linalg.norm(first, axis=1, keepdims=True)
-    sides = np.stack([first, np.cross(axes, first)], axis=1)
-    points = axes[:, None] + step * (AROUND @ sides)
-    points /= np.linalg.norm(points, axis=2, keepdims=True)
-    harmonics = monomials(points.reshape(-1, 3), order).reshape(*points.shape[:2], -1)
-    values = np.einsum("mk,mpk->mp", polynomials, harmonics)
-    u, v, uu, uv, vv = PARABOLOID[1:] @ values.T
+    """Move each axis (3, m) to the top of the paraboloid through amplitudes at nine points around it."""
+    first = _unit(np.cross(axes, np.eye(3)[:, np.abs(axes).argmin(axis=0)], axis=0))
+    second = np.cross(axes, first, axis=0)
+    along, across = AROUND.T[:, :, None]
+    points = _unit(axes[:, None] + step * (along * first[:, None] + across * second[:, None]))
+    u, v, uu, uv, vv = PARABOLOID[1:] @ _amplitudes(polynomials, points, order)
     curvature = 4 * uu * vv - uv**2
-    steps = np.stack([uv * v - 2 * vv * u, uv * u - 2 * uu * v], axis=1)
+    steps = np.stack([uv * v - 2 * vv * u, uv * u - 2 * uu * v])
     top = (curvature > 0) & (uu < 0)
-    steps = np.divide(steps, curvature[:, None], out=np.zeros_like(steps), where=top[:, None]).clip(-2, 2)
-    moved = axes + step * (steps[:, None] @ sides)[:, 0]
-    return moved / np.linalg.norm(moved, axis=1, keepdims=True)
+    forth, aside = np.divide(steps, curvature, out=np.zeros_like(steps), where=top).clip(-2, 2)
+    return _unit(axes + step * (forth * first + aside * second))
+
+
+def _unit(vectors: Array) -> Array:
+    """Return vectors (3, ...) of length 1."""
+    return vectors / np.sqrt((vectors**2).sum(axis=0))
 
 
 def highest(values: Array, voxels: Voxels, count: int) -> Voxels:

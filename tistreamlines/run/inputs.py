@@ -282,8 +282,10 @@ def read(
         fitted = parameters.model if FITTED in METHODS[parameters.dg].follows else None
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
             thread_pool("kernels of fits", 1).submit(begin_compiling, fitted)
-    files = parameters.inputs()
-    mask = None
+    files, rule, doubts, mask = parameters.inputs(), STOPPING_RULES[parameters.stopping], [], None
+    read_image, image_of_rule = partial(_image_of_rule, rule, parameters, doubts.append), None
+    if rule.read is not None and headers.dwi is not None:
+        image_of_rule = thread_pool("maps", 1).submit(read_image, headers.dwi.space)
     if headers.dwi is not None and "mask" in files and not follows_signals(parameters):
         mask = nifti.load_mask(files["mask"], headers.dwi.space, log.note, place=log.warn)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, mask, parameters, log)
@@ -299,11 +301,12 @@ def read(
     if dwi is not None and dwi.missing is not None:
         mask = _without_missing(dwi, mask, log)
     seeded, seed_space = (None, space) if places_apart else read_places(parameters, space, log)
-    rule = STOPPING_RULES[parameters.stopping]
     maps: dict[str, Map | MapImage] = {**own_maps(oriented, mask, parameters, space.shape)}
     if rule.read is not None:
-        if (known := rule.read(parameters, log.warn)) is not None:
-            maps |= dict.fromkeys(rule.map_images, _elsewhere(*known, space))
+        image = read_image(space) if image_of_rule is None else image_of_rule.result()
+        log.tell([], doubts)
+        if image is not None:
+            maps |= dict.fromkeys(rule.map_images, image)
     else:
         for name in rule.maps:
             path = getattr(parameters, name)
@@ -413,6 +416,15 @@ def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) 
         grid = images.grid_of(*opened)
         return _elsewhere(opened.path, nifti.load_map(opened, grid, log.note, count), grid, space)
     return nifti.load_map(path, space, log.note, count, place=log.warn)
+
+
+def _image_of_rule(
+    rule: StoppingRule, parameters: Parameters, warn: Callable[[str], object], space: Space
+) -> MapImage | None:
+    """Read the image that a stopping rule makes of several files, for a run on a grid."""
+    assert rule.read is not None
+    known = rule.read(parameters, warn)
+    return None if known is None else _elsewhere(*known, space)
 
 
 def _elsewhere(path: Path, values: Map, grid: Space, space: Space) -> MapImage:

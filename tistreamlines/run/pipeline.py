@@ -23,6 +23,7 @@ from ..tracking.products.files import Maker
 from ..tracking.products.points.content import Content, rounding_mm
 from ..tracking.selection.criteria import Criteria, thin_regions
 from ..tracking.selection.regions import ROLES
+from ..tracking.weights.options import are_followed
 from ..workers.session import Session
 from . import bids
 from .inputs import Series, hashing, limits_at_mask
@@ -84,6 +85,8 @@ def start(
         beside = thread_pool("compile", 2)
         opened = beside.submit(warm_up, devices[0], exact=parameters.exact) if session.here else None
         begun = [] if memory is not None and memory.knows("engine") else [beside.submit(_place_seed, parameters)]
+        if are_followed(parameters):
+            thread_pool("directions", 1).submit(_make_directions)
 
         def compile_beside(describe: Describe) -> None:
             if not devices[0].interprets:
@@ -144,6 +147,12 @@ def _place_seed(parameters: Parameters) -> None:
     if all(getattr(parameters, name) is None for name in ("seeds", "seed_surface", "seed_dynamic")):
         voxel = Region(np.zeros((1, 3), np.int32), np.ones(1, np.float32), np.eye(4))
         seeds_of(parameters, Space(np.eye(4), (1, 1, 1)), voxel, 1.0).points(0, 1)
+
+
+def _make_directions() -> None:
+    from ..tracking.weights.fixels import make_directions  # which imports more than other runs need
+
+    make_directions()
 
 
 def _compile(

@@ -301,16 +301,22 @@ def _prepare(
     region = region or _seed_region(inputs, fits, anisotropy, parameters)
     seeds = seeds_of(parameters, inputs.space, region, step_mm, log.note, log.warn)
     follows = _followed(inputs, coefficients, parameters)
+    placement = None
     if (tissues := rule.tissues(inputs.maps)) is not None:  # those of the fit lie where its fibres do
         from ..tracking.stopping.tissues import placement_doubt
 
-        if doubt := placement_doubt(tissues, follows, None if fits is None else anisotropy, inputs.space):
-            log.warn(doubt)
+        fa = None if fits is None else anisotropy
+        placement = thread_pool("placement", 1).submit(placement_doubt, tissues, follows, fa, inputs.space)
     followed = fods_of(follows, inputs.space, parameters) if are_followed(parameters) else None
     seeds.follow(followed)
-    reach = _points_of_all(follows) if anywhere else seeds.reach()
+    # seeds in fixels may lie in all voxels of a brain, and have no places that may be wrong
+    reach: Array | Callable[[], Array] = seeds.reach if parameters.seed_dynamic is not None else seeds.reach()
+    if anywhere:
+        reach = _points_of_all(follows)
     data = GetterInputs(follows, stop, reach, parameters.sphere, step_mm, sides)
     prepared = _tables_of(data, inputs, parameters)
+    if placement is not None and (doubt := placement.result()):
+        log.warn(doubt)
     chosen = _chosen(inputs, parameters) | ({} if fits is None else fits.chosen)
     wanted = parameters.report is not None or cache is not None
     background = background_of(inputs.dwi) if wanted and inputs.dwi is not None else None

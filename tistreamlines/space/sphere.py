@@ -19,6 +19,7 @@ from .harmonics import angles_of
 MOST_COMPARED = 12  # neighbours of a vertex among which those of ``around`` are chosen
 MOST_VERTICES = 992  # 31 chunks of 32: a lane uses one bit of a word for each chunk
 SIZE = 48  # cells along an edge of each of the three maps
+USUAL = 16  # vertices near most of the cells
 WORD = 30  # bits of a word for vertex indices
 TWIN = 1e-9  # difference of cosines that rounding may cause
 OPPOSITE = 1e-3  # maximum distance between a vertex and the opposite of another to count as a pair
@@ -253,7 +254,11 @@ def _table(held: bytes, count: int, symmetric: bool) -> tuple[Array, int]:
     vertices = np.frombuffer(held).reshape(count, 3)
     bits = max(10, (count - 1).bit_length())
     together = WORD // bits
-    lists = np.concatenate([_nearest(vertices, face, 0.0 if symmetric else TWIN) for face in range(3)])
+    faces = [_nearest(vertices, face, 0.0 if symmetric else TWIN) for face in range(3)]
+    width = max(lists.shape[1] for lists in faces)
+    lists = np.concatenate([
+        np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=count) for lists in faces
+    ])
     most = int((lists < count).sum(axis=1).max())
     # no list is empty, so its last entry is its largest index
     lists = np.where(lists < count, lists, np.where(lists < count, lists, -1).max(axis=1, keepdims=True))
@@ -280,18 +285,23 @@ def _nearest(vertices: Array, face: int, twin: float) -> Array:
     four = np.stack([corner.reshape(-1, 3) for corner in four])
     centre = four.sum(axis=0)
     centre /= np.linalg.norm(centre, axis=1, keepdims=True)
-    radius = np.linalg.norm(four - centre, axis=2).max() * 1.05
-    tree, both = KDTree(np.concatenate([vertices, -vertices])), np.concatenate([vertices, -vertices])
-    count = 4
-    while True:
-        count = min(2 * count, len(both))
-        away, few = (np.asarray(a) for a in tree.query(centre, count, workers=-1))
-        if count == len(both) or not (away[:, -1] < away[:, 0] + 2 * radius).any():
-            break
-    cosines = np.einsum("fcx,ckx->fck", four, both[few])
-    beaten = np.zeros(few.shape, bool)
-    for rank in range(4):  # comparison with the four nearest is enough
-        apart = np.linalg.norm(both[few] - both[few[:, rank : rank + 1]], axis=2)
-        slack = np.maximum(apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6), twin)
-        beaten |= (cosines[..., rank : rank + 1] - cosines).min(axis=0) > slack
-    return np.sort(np.where(beaten, len(vertices), few % len(vertices)), axis=1)
+    radius = np.linalg.norm(four - centre, axis=2).max(axis=0)
+    both = np.concatenate([vertices, -vertices])
+    tree = KDTree(both)
+    # further away than the nearest one by two radii, and a little for the curvature, no vertex is nearest anywhere
+    counts = tree.query_ball_point(centre, tree.query(centre)[0] + 3 * radius, return_length=True)
+    counts = counts.clip(min(4, len(both)))  # comparison with the four nearest is enough
+    lists = np.full((len(centre), counts.max()), len(vertices))
+    for cells in (counts <= USUAL, counts > USUAL):  # a cell in a corner of the map is large
+        if not cells.any():
+            continue
+        few = np.reshape(tree.query(centre[cells], range(1, counts[cells].max() + 1))[1], (cells.sum(), -1))
+        there = both[few]
+        cosines = np.einsum("fcx,ckx->fck", four[:, cells], there)
+        beaten = np.zeros(few.shape, bool)
+        for rank in range(min(4, few.shape[1])):
+            apart = np.linalg.norm(there - there[:, rank : rank + 1], axis=2)
+            slack = np.maximum(apart * (1.5 * (2 * HALF_WIDTH / SIZE) ** 2 + 1e-6), twin)
+            beaten |= (cosines[..., rank : rank + 1] - cosines).min(axis=0) > slack
+        lists[cells, : few.shape[1]] = np.where(beaten, len(vertices), few % len(vertices))
+    return np.sort(lists, axis=1)

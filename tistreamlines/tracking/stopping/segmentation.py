@@ -17,7 +17,8 @@ from ...devices.threads import thread_pool
 from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
-from ...io.images import AnyPath, OpenImage, Tell, grid_of, is_folder, open_image
+from ...io.images import AnyPath, OpenImage, Tell, grid_of, is_folder, open_image, state_of, state_of_file
+from ...io.in_memory import InMemory
 from ...io.labels import labels_of
 from ...io.nifti import load_map
 from ...io.segmentations import (
@@ -44,7 +45,6 @@ OPTIONS = (ACT, "seed_gmwmi", "sift2_act")  # that take five tissues, or what th
 SGM = "sgm"  # the option of subcortical grey matter
 NAME = "act5"  # the stopping rule of five tissues
 Kind = TypeVar("Kind", bound=np.generic)
-State = tuple[int, int, int]  # number, size and time of a file
 # FreeSurfer's labels of each tissue in aseg, aparc+aseg, aparc.a2009s+aseg and wmparc, as 5ttgen freesurfer has them
 LABELS = {
     CORTICAL: "3 8 17-18 42 47 53-54 96-97 1000-1035 1100-1181 1200-1202 1205-1207 1210-1212 2000-2035 2100-2181 "
@@ -91,13 +91,24 @@ class TissueFiles:
 
     def read(self, warn: Tell) -> tuple[npt.NDArray[np.float32], Space]:
         """Return the five fractions and their grid; see :func:`read_tissues`."""
+        if any(isinstance(file, InMemory | OpenImage) for file in self.files):
+            return self._read(warn)
+        subject = subject_at(self.files[0])
+        states = tuple(map(state_of, self.files)) if subject is None else tuple(map(state_of_file, subject.files))
+        # one thread, since two of a run may ask at once
+        values, space, warnings = thread_pool("tissues", 1).submit(_read_files, self, states).result()
+        for text in warnings:
+            warn(text)
+        return values, space
+
+    def _read(self, warn: Tell) -> tuple[npt.NDArray[np.float32], Space]:
         if len(self.files) == 1 and (subject := subject_at(self.files[0])) is not None:
             if self.sgm_amyg_hipp:
                 warn(f"--sgm-amyg-hipp changes nothing: amygdalae and hippocampi of a subject's folder ({self}) always "
                      "are subcortical")
-            states = tuple(map(_state_of, subject.files))
-            # one thread, since two of a run may ask at once
-            return thread_pool("folder", 1).submit(_read_folder, Path(self.files[0]), states).result()
+            from ...surfaces.hybrid import of_subject
+
+            return _round_affine(*cropped(*of_subject(subject)))
         opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
             return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
@@ -169,21 +180,12 @@ def subject_files(source: AnyPath) -> tuple[Path, ...]:
     return ()
 
 
-def _state_of(file: Path) -> State:
-    """Return what changes with a file."""
-    try:
-        status = file.stat()
-    except OSError as error:
-        raise InputError(f"{file}: cannot be read ({error.strerror})") from error
-    return status.st_ino, status.st_size, status.st_mtime_ns
-
-
-@lru_cache(maxsize=1)  # the rule, seeds, weights and the output of a run need the same ones, which take seconds
-def _read_folder(folder: Path, states: tuple[State, ...]) -> tuple[npt.NDArray[np.float32], Space]:
-    """Return the five fractions of a subject's folder, which the states of its files identify."""
-    from ...surfaces.hybrid import of_subject, open_subject
-
-    return _round_affine(*cropped(*of_subject(open_subject(folder))))
+@lru_cache(maxsize=1)  # the rule, seeds, weights and the output of a run need the same ones, which may take seconds
+def _read_files(files: TissueFiles, states: tuple[object, ...]) -> tuple[npt.NDArray[np.float32], Space, list[str]]:
+    """Return the five fractions, their grid, and warnings about images that the states of their files identify."""
+    del states
+    warnings: list[str] = []
+    return *files._read(warnings.append), warnings
 
 
 def _read_image(image: OpenImage, warn: Tell, *, sgm_amyg_hipp: bool) -> tuple[npt.NDArray[np.float32], Space]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
@@ -167,8 +167,9 @@ class GetterInputs:
         The data that the method follows; the registry says which of them.
     stop : StopTables
         Tables of the stopping rule.
-    seeds : ndarray, (m, 3)
-        Voxel coordinates (centre of voxel = integer) around which lie all voxels that are read at the seeds.
+    seeds : ndarray, (m, 3), or callable
+        Voxel coordinates (centre of voxel = integer) around which lie all voxels that are read at the seeds, or what
+        returns them. Methods that need a row of each voxel do not ask for them.
     sphere : str or tuple of ndarray
         Key of :data:`tistreamlines.space.sphere.SPHERES`, or vertices (v, 3) and edges (e, 2).
     step_mm : float
@@ -179,7 +180,7 @@ class GetterInputs:
 
     follows: Signals | OrientationFunctions | Samples
     stop: StopTables
-    seeds: Array
+    seeds: Array | Callable[[], Array]
     sphere: str | tuple[Array, Array] = "default"
     step_mm: float = 0.5
     voxel_sizes: tuple[float, ...] = (1.0, 1.0, 1.0)

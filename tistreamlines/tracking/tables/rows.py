@@ -81,7 +81,7 @@ def tables_of(inputs: GetterInputs, getter: Getter, rows: Rows) -> KernelTables:
         whole = follows.data if isinstance(follows, Signals) else follows.values
         values = whole.reshape(*whole.shape[:3], -1)
     if rows.all_values:
-        keep = np.logical_or.reduce(values, axis=-1)
+        keep = np.stack(in_threads(lambda plane: np.logical_or.reduce(plane, axis=-1), values, None))
     else:
         keep = rows_to_keep(inputs, values, rows.reach(values.shape[:3]), rows.stretch)
     volume = build_volume(values, keep, 32 * getter.row.row_chunks, fill, inputs.channels)
@@ -155,7 +155,8 @@ def rows_to_keep(
     ndarray of bool, (x, y, z)
         The voxels. Beyond those of :func:`voxels_in_reach`, voxels whose row would be all zeros have none.
     """
-    keep, shape = voxels_in_reach(inputs.stop.alive, inputs.seeds, values.shape[:3]), values.shape[:3]
+    shape, seeds = values.shape[:3], inputs.seeds() if callable(inputs.seeds) else inputs.seeds
+    keep = voxels_in_reach(inputs.stop.alive, seeds, shape)
     if not inputs.stop.zeros_end:
         with np.errstate(over="ignore"):
             step = np.ceil(inputs.step_mm * stretch * (1 + ROUNDING) / np.asarray(inputs.voxel_sizes, float))

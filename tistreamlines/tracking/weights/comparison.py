@@ -49,7 +49,7 @@ class Comparison:
     probabilities: npt.NDArray[np.float64] = field(init=False)
 
     def __post_init__(self) -> None:
-        masks, counted = self.fixels.masks, self.fixels.masks * self.fixels.fibres
+        counted = (masks := self.fixels.masks) * self.fixels.fibres
         self._masks = np.rint(masks * MASK_PARTS).astype(np.int64)
         self._fibres, self._small = math.fsum(counted), counted < SMALL
         self._units, self._lengths = np.zeros(self.fixels.table.count, np.int64), 0

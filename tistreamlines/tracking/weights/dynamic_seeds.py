@@ -133,7 +133,8 @@ class DynamicSeeds(DrawnSeeds):
         return self._comparison
 
     def prepare(self, progress: Callable[[float], object]) -> None:
-        """Find the fixels."""
+        """Find the fixels; meanwhile, a thread reads the tissues, whose errors occur again when seeds are drawn."""
+        thread_pool("tissues of seeds", 1).submit(getattr, self, "_segmentation")
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
         if self.tissues is not None:  # which the first seeds need
             self._segmentation = thread_pool("tissues", 1).submit(load_segmentation, self.tissues)

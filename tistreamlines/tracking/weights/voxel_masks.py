@@ -70,7 +70,7 @@ def tissue_mask(
     """
     values, grid = read_tissues(source, warn)
     if values.shape[:3] == inside.shape and np.abs(grid.affine - space.affine).max() < SAME:
-        shares = np.where(inside[..., None], values, 0.0).astype(float)
+        shares = np.where(inside[..., None], values[..., :3], 0.0).astype(float)
     else:
         shares = np.zeros((*inside.shape, 3))
         tissues = MapImage(values, np.linalg.inv(grid.affine) @ space.affine)
