@@ -17,6 +17,7 @@ from . import usable_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
+_is_single = threading.Event()  # whether BLAS has one thread throughout this process
 
 
 class _BlasLimit:
@@ -30,7 +31,11 @@ class _BlasLimit:
         """Begin the limit."""
         with self._lock:
             if not self._count:
-                self._limiter = _blas(len(sys.modules)).limit(limits=1)
+                blas = _blas(len(sys.modules))
+                counts = {library.num_threads for library in blas.lib_controllers}
+                if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
+                    _is_single.set()
+                self._limiter = blas.limit(limits=1)
             self._count += 1
 
     def leave(self) -> None:
@@ -139,8 +144,12 @@ def _end(futures: list[Future[Result]]) -> None:
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses, and those of several threads at a time, cost nothing.
+    Nested uses, and those of several threads at a time, cost nothing. The command ``track`` has one BLAS thread in any
+    case, and looks once whether that is so.
     """
+    if _is_single.is_set():
+        yield
+        return
     _limit.enter()
     try:
         yield

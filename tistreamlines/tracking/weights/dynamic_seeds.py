@@ -133,11 +133,10 @@ class DynamicSeeds(DrawnSeeds):
         return self._comparison
 
     def prepare(self, progress: Callable[[float], object]) -> None:
-        """Find the fixels; meanwhile, a thread reads the tissues, whose errors occur again when seeds are drawn."""
-        thread_pool("tissues of seeds", 1).submit(getattr, self, "_segmentation")
+        """Find the fixels; meanwhile, a thread reads the tissues, whose errors occur when seeds are drawn."""
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
         if self.tissues is not None:  # which the first seeds need
-            self._segmentation = thread_pool("tissues", 1).submit(load_segmentation, self.tissues)
+            self._segmentation = thread_pool("tissues of seeds", 1).submit(load_segmentation, self.tissues)
         fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         self._comparison = Comparison(fixels, self.target, self.draw.threads)
