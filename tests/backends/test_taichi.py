@@ -131,7 +131,7 @@ def team_cases() -> dict[str, Case]:
     return {
         "lanewise": (lanewise, 2, {"a": a, "index": index, "out": reals(512), "picked": ints(64), "counter": ints(1)}),
         "shares": (shares, 1, {"out": ints(46)}),
-        "votes": (votes, 40, {"a": many, "holds": HOLDS.ravel(), "out": reals(200)}),
+        "votes": (votes, 40, {"a": many, "holds": HOLDS.ravel(), "out": reals(280)}),
         "below": (below, 40, {"a": many, "out": reals(40 * 160)}),
         "sums": (sums, 200, {"index": rng.integers(0, 15, 200).astype(np.int32), "out": ints(16)}),
         "philox of lanes": (lane_words, 1, {"counter": words(counter), "key": words(key), "out": ints(256)}),

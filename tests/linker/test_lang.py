@@ -63,14 +63,15 @@ def test_votes_of_lanes(dialect):
     """In no lane, in each alone, in two, and in all."""
     holds = np.concatenate([np.zeros((1, 32)), np.eye(32), np.eye(32) + np.eye(32)[::-1], np.ones((1, 32))]) > 0
     x = np.random.default_rng(3).normal(size=holds.shape).astype(np.float32).astype(float)
-    values = {"a": x.ravel(), "holds": holds.astype(np.int32).ravel(), "out": reals(5 * len(holds))}
-    got = run(dialect, votes, len(holds), values)["out"].reshape(-1, 5)
+    values = {"a": x.ravel(), "holds": holds.astype(np.int32).ravel(), "out": reals(7 * len(holds))}
+    got = run(dialect, votes, len(holds), values)["out"].reshape(-1, 7)
     first = [list(row).index(True) if row.any() else 32 for row in holds]
     assert got[:, 0].tolist() == holds.any(axis=1).tolist()
     assert got[:, 1].tolist() == first
     assert got[:, 2].tolist() == [x[k, min(number, 31)] for k, number in enumerate(first)]
     assert got[:, 3].tolist() == (holds & (x > 0)).any(axis=1).tolist()
     assert got[:, 4].tolist() == [np.flatnonzero(row).max(initial=-1) for row in holds]
+    np.testing.assert_array_equal(got[:, 5:], got[:, 2, None] * [1, 2])
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

@@ -106,16 +106,19 @@ def lanewise(item: i32, a: Reals, index: Ints, out: Reals, picked: Ints, counter
 
 @func
 def votes(item: i32, a: Reals, holds: Ints, out: Reals):
-    """Whether a condition holds in any lane, the first and the last one where it does, and the value of the first."""
+    """Whether a condition holds in any lane, the first and the last one where it does, and values of the first."""
     x = at(a, 32 * item)
     own = at(holds, 32 * item) == 1
     first = team_first(own)
-    out[5 * item] = real(team_any(own))
-    out[5 * item + 1] = real(first)
-    out[5 * item + 2] = team_value(x, minimum(first, 31))
+    out[7 * item] = real(team_any(own))
+    out[7 * item + 1] = real(first)
+    out[7 * item + 2] = team_value(x, minimum(first, 31))
     if team_any(own & (x > 0.0)) == 1:
-        out[5 * item + 3] = 1.0
-    out[5 * item + 4] = real(team_last(own))
+        out[7 * item + 3] = 1.0
+    out[7 * item + 4] = real(team_last(own))
+    both = vec3(team_value(x, minimum(first, 31)), team_value(2.0 * x, minimum(first, 31)), 0.0)
+    out[7 * item + 5] = both[0]
+    out[7 * item + 6] = both[1]
 
 
 @func
