@@ -54,7 +54,7 @@ class Engine:
     Attributes
     ----------
     has_less_room : whether the device has run out of memory, so that chunks have fewer seeds from then on.
-    at_work : whether streamlines grow while the next seeds are asked for.
+    at_work : whether streamlines grow while the engine takes the next seeds.
 
     Raises
     ------
@@ -152,8 +152,8 @@ class Engine:
     ) -> Iterator[Batch]:
         """Grow streamlines from blocks of seeds, without a pause between them; see :meth:`track`.
 
-        None stands for a block that is not there yet: it is asked for again when the streamlines of the blocks before
-        it are launched, and when they have been handed out. ``more`` says whether blocks may follow the first one. A
+        None stands for a block that is not there yet. The engine takes it when it has launched the streamlines of the
+        blocks before it, or else when it has handed them out. ``more`` says whether blocks may follow the first one. A
         chunk has seeds of one block. Where ``points.ended``, the batch was the last one of its chunk.
         """
         growth, points, left = self.growth, self.points, 2**62 if most is None else most
