@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import warnings
 from contextlib import suppress
 
 import click
@@ -68,5 +69,7 @@ def live(
         if not no_browser:  # one without a window does not return until it is left
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
+    # Ctrl-C may end the loop while the library opens or closes a connection
+    warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     with suppress(KeyboardInterrupt):
         asyncio.run(LiveServer(tracker, page, parcels, keep=stay, port=port).run(tell))
