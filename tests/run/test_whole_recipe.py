@@ -64,8 +64,8 @@ def test_kills_at_random_moments(command, whole, tmp_path):
     expected, seconds = whole
     moments, ended, left = random.Random(1), 0, KILLS
     while left or not ended:
-        (tmp_path / str(ended)).mkdir(exist_ok=True)
-        process = subprocess.Popen([*command, *outputs(tmp_path / str(ended)), "--resume"])
+        (folder := tmp_path / str(ended)).mkdir(exist_ok=True)
+        process = subprocess.Popen([*command, *outputs(folder), "--resume"])
         try:
             process.wait(moments.uniform(0, 1.2 * seconds) if left else None)
         except subprocess.TimeoutExpired:
@@ -73,8 +73,8 @@ def test_kills_at_random_moments(command, whole, tmp_path):
             os.kill(process.pid, number)
             assert process.wait(60) in (0, -number, 128 + number)
             left -= 1
-        if process.returncode == 0:
-            assert contents(tmp_path / str(ended)) == expected
+        if process.returncode == 0 or (folder / "a.json").exists():  # which is written last, before the process ends
+            assert contents(folder) == expected
             ended += 1
 
 

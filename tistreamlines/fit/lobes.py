@@ -21,7 +21,7 @@ from ..aliases import Array
 from ..backends import open_program
 from ..backends.program import on_device
 from ..devices import Device, usable_cores
-from ..devices.threads import ahead, in_threads, thread_pool
+from ..devices.threads import ahead, in_threads, single_blas, thread_pool
 from ..errors import InputError
 from ..kernels.fixels.lobes import NO_LOBE, VALUES
 from ..kernels.fixels.lobes import find_lobes as kernel
@@ -36,6 +36,7 @@ from ..space.sphere import Ball, round_up, sphere_tables
 from . import lobe_kernels
 
 VOXELS = 8192  # in a launch, so that none is long
+CONVERTING = 8  # threads that make rows of functions ahead, which bounds their memory
 LAUNCHES = 4  # of which a GPU works at one, while threads copy what others have found
 SLOTS = 8  # lobes of a voxel for which there is room at first
 ROUNDED = 0.99  # of a peak's least amplitude, which no function below reaches by rounding
@@ -164,13 +165,14 @@ def find_lobes(
         filled += len(part)
         progress(sum(map(len, counts)) / len(numbers))
 
-    firsts, threads = range(0, len(numbers), VOXELS), threads or usable_cores()
-    for number, rows in enumerate(ahead(convert, firsts, threads)):
-        if number >= LAUNCHES:
-            parts[number - LAUNCHES].result()  # whose memory this launch has
-        waiting.append(search.launch(rows))
-        if len(waiting) > 1:
-            take()
+    firsts, threads = range(0, len(numbers), VOXELS), min(threads or usable_cores(), CONVERTING)
+    with single_blas():
+        for number, rows in enumerate(ahead(convert, firsts, threads)):
+            if number >= LAUNCHES:
+                parts[number - LAUNCHES].result()  # whose memory this launch has
+            waiting.append(search.launch(rows))
+            if len(waiting) > 1:
+                take()
     if waiting:
         take()
     values = np.concatenate([np.zeros((0, VALUES), np.float32), *(part.result() for part in parts)])

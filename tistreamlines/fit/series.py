@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..devices import usable_cores
-from ..devices.threads import ahead, thread_pool
+from ..devices.threads import ahead, single_blas, thread_pool
 from ..errors import InputError
 
 COPIED = 1 << 12  # voxels that a thread copies at a time
@@ -59,7 +59,8 @@ def batches_of(
 def in_parts(copy: Callable[[slice], None], count: int, threads: int | None) -> None:
     """Copy so many voxels in parts, in threads."""
     parts = (slice(first, first + COPIED) for first in range(0, count, COPIED))
-    deque(thread_pool("copies", threads or usable_cores()).map(copy, parts), maxlen=0)
+    with single_blas():
+        deque(thread_pool("copies", threads or usable_cores()).map(copy, parts), maxlen=0)
 
 
 def rows_of(data: Array, mask: npt.NDArray[np.bool_]) -> tuple[Array, npt.NDArray[np.intp]]:

@@ -12,9 +12,10 @@ import secrets
 import shutil
 import stat
 import sys
-from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from collections.abc import Collection, Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from threading import Lock
 
 from ..errors import OutputError
 from .regular import is_of_this_user, may_replace, name_of_user, open_regular
@@ -24,6 +25,7 @@ REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
 _DRAFT = re.compile(rf"\.(.+)\.[0-9a-f]{{{2 * TOKEN}}}\.part", re.DOTALL)
 _hidden: set[Path] = set()  # folders, and files that reserve others
+_together: dict[Path, _Together] = {}  # of files that get their names together
 
 
 @contextmanager
@@ -182,27 +184,37 @@ def _remove(path: Path) -> None:
     _hidden.discard(path)
 
 
-@contextmanager
-def hidden_folders(paths: Iterable[Path]) -> Generator[dict[Path, Path], None, None]:
-    """Create a hidden folder in each folder of some files, for :func:`completed`: one for each file takes longer."""
-    with ExitStack() as stack:
-        folders = dict[Path, Path]()
-        for path in paths:
-            if path.parent not in folders:
-                with explained(path):
-                    folders[path.parent] = stack.enter_context(hidden_folder(path))
-        yield folders
+class _Together:
+    """Files that get their names together, and their complete drafts.
+
+    Threads of a block may write at the same time. Drafts of files in one folder share a hidden one: one for each takes
+    longer.
+    """
+
+    def __init__(self, stack: ExitStack) -> None:
+        self.drafts: dict[Path, Path] = {}
+        self._folders: dict[Path, Path] = {}
+        self._stack, self._lock = stack, Lock()
+
+    def draft_of(self, path: Path) -> Path:
+        """Return the name under which a file is written."""
+        with self._lock:
+            if path.parent not in self._folders:
+                self._folders[path.parent] = self._stack.enter_context(hidden_folder(path))
+            return self._folders[path.parent] / path.name
+
+    def finish(self) -> None:
+        """Give all files their names."""
+        for path, draft in self.drafts.items():
+            with explained(path):
+                os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
 
 
 @contextmanager
-def completed(path: Path, *, force: bool, folders: Mapping[Path, Path] | None = None) -> Generator[Path, None, None]:
+def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
     """Hand out the name of a hidden file, which gets the name ``path`` at the end of the block.
 
-    Parameters
-    ----------
-    path : the file.
-    force : whether an existing file is replaced.
-    folders : hidden ones, see :func:`hidden_folders`; else the file has one of its own.
+    A file of an :func:`all_or_none` gets its name at the end of that.
 
     Raises
     ------
@@ -210,12 +222,25 @@ def completed(path: Path, *, force: bool, folders: Mapping[Path, Path] | None = 
         If the file exists and ``force`` is false, or if it cannot be written.
     """
     check_target(path, force=force)
-    hidden = hidden_folder(path) if folders is None else nullcontext(folders[path.parent])
-    with explained(path), hidden as folder:
+    together = _together.get(path)
+    if together is not None:
+        with explained(path):
+            draft = together.draft_of(path)
+            yield draft
+            check_target(path, force=force)
+            together.drafts[path] = draft
+        return
+    with explained(path), hidden_folder(path) as folder:
         draft = folder / path.name
         yield draft
         check_target(path, force=force)
         os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+
+
+def complete_file(path: Path) -> Path:
+    """Return where the content of a file is that is complete: perhaps under a hidden name, see :func:`all_or_none`."""
+    together = _together.get(path)
+    return path if together is None else together.drafts.get(path, path)
 
 
 @contextmanager
@@ -271,15 +296,27 @@ def real_path(path: Path) -> Path:
 
 @contextmanager
 def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
-    """Remove those of some files that are new if the block fails, so that none stays that lacks the others."""
-    new = [path for path in paths if not path.exists()]
-    try:
-        yield
-    except BaseException:
-        for path in new:
-            with suppress(OSError):
-                path.unlink()
-        raise
+    """Give some files their names together at the end of the block; if it fails, there is none that is new.
+
+    The names of files of a block around this one follow at the end of that one. A file that is not written by
+    :func:`completed` is removed if it is new and the block fails.
+    """
+    files = [path for path in dict.fromkeys(paths) if path not in _together]
+    new = [path for path in files if not path.exists()]
+    with ExitStack() as stack:
+        together = _Together(stack)
+        _together.update(dict.fromkeys(files, together))
+        try:
+            yield
+            together.finish()
+        except BaseException:
+            for path in new:
+                with suppress(OSError):
+                    path.unlink()
+            raise
+        finally:
+            for path in files:
+                del _together[path]
 
 
 def check_target(path: Path, *, force: bool) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
-from .drafts import completed
+from .drafts import complete_file, completed
 
 HASH_BYTES = 1 << 22  # at once, without Python's lock, so that other threads go on
 
@@ -73,7 +73,8 @@ def sha256(path: str | Path) -> str:
 
 def file_record(path: Path, content: memoryview | None = None) -> dict[str, str]:
     """Return what a record says of a file that was written: its path and its hash, of the content if that is known."""
-    return {"path": str(path), "sha256": sha256(path) if content is None else hashlib.sha256(content).hexdigest()}
+    known = sha256(complete_file(path)) if content is None else hashlib.sha256(content).hexdigest()
+    return {"path": str(path), "sha256": known}
 
 
 def _plain(value: Any) -> Any:

@@ -83,9 +83,7 @@ def write_lines(
         file.writelines(separator.join(map(str, line)) + "\n" for line in last)
 
 
-def write_matrix(
-    path: Path, values: npt.NDArray[np.float64], *, force: bool, folders: Mapping[Path, Path] | None = None
-) -> None:
+def write_matrix(path: Path, values: npt.NDArray[np.float64], *, force: bool) -> None:
     """Write a matrix: .csv and .tsv have a line for each row and no heading, as tck2connectome's files.
 
     Parameters
@@ -96,8 +94,6 @@ def write_matrix(
         The matrix. Whole numbers are written without a point, all others with nine digits.
     force : bool
         Replace an existing file.
-    folders : mapping, optional
-        Hidden folders, see :func:`.drafts.completed`.
 
     Raises
     ------
@@ -105,7 +101,7 @@ def write_matrix(
         If the file exists and ``force`` is false, or if it cannot be written.
     """
     separator = SEPARATORS.get(path.suffix.lower())
-    with completed(path, force=force, folders=folders) as draft, draft.open("wb") as file:
+    with completed(path, force=force) as draft, draft.open("wb") as file:
         if separator is None:
             np.save(file, values)
         elif values.size > MANY and (text := lines_of(values, separator)) is not None:
@@ -129,15 +125,12 @@ def _texts(row: npt.NDArray[np.float64]) -> list[str]:
     return texts
 
 
-def write_nodes(
-    path: Path, labels: Array, names: Sequence[str], voxels: Array, *, force: bool,
-    folders: Mapping[Path, Path] | None = None,
-) -> None:
+def write_nodes(path: Path, labels: Array, names: Sequence[str], voxels: Array, *, force: bool) -> None:
     """Write the nodes of a matrix as BIDS writes lookup tables: label, name and number of voxels, tab-separated.
 
-    The number need not be whole. ``folders`` are those of :func:`.drafts.completed`.
+    The number need not be whole.
     """
-    with completed(path, force=force, folders=folders) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+    with completed(path, force=force) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file, delimiter="\t", lineterminator="\n")
         rows.writerow(["index", "name", "voxels"])
         numbers = map("{:.9g}".format, voxels.tolist())

@@ -198,10 +198,6 @@ class WriterThread:
         writer = self._opened.result()
         return writer.lay_out(batch if self._content is None else self._content(batch))
 
-    def begin_finish(self) -> None:
-        """Wait until all batches are written; the thread goes on to complete the file under its hidden name."""
-        self._submit(self._writer.finish, 1)
-
     def finish(self) -> None:
         """Wait until the file is complete under its hidden name; the end of the block only renames it."""
         self._submit(self._writer.finish, 0)

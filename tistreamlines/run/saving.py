@@ -23,7 +23,7 @@ from ..aliases import Array, Json
 from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.checksums import crc32
-from ..io.drafts import all_or_none, completed
+from ..io.drafts import completed
 from ..io.images import existing_path, silent
 from ..io.maps import write_map
 from ..io.numbers import SUFFIX as NUMBERS
@@ -127,12 +127,9 @@ class Receiver:
         with writer:
             for batch in batches:
                 writer.put(batch)
-            self.products.per_streamline()  # which the file and products need, and which take long
-            writer.begin_finish()
-            with all_or_none(self.products.files):  # a tractogram that fails leaves no file that is new
-                self.write_tissues()
-                self.products.write(force=self.force)
-                writer.finish()
+            writer.finish()
+            self.write_tissues()
+            self.products.write(force=self.force)
             finished()
 
     @property

@@ -17,7 +17,7 @@ from ...devices.threads import thread_pool
 from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
-from ...io.images import AnyPath, OpenImage, Tell, grid_of, is_folder, open_image, state_of, state_of_file
+from ...io.images import AnyPath, OpenImage, Tell, existing_path, grid_of, is_folder, open_image, state_of, state_of_file
 from ...io.in_memory import InMemory
 from ...io.labels import labels_of
 from ...io.nifti import load_map
@@ -94,7 +94,8 @@ class TissueFiles:
         if any(isinstance(file, InMemory | OpenImage) for file in self.files):
             return self._read(warn)
         subject = subject_at(self.files[0])
-        states = tuple(map(state_of, self.files)) if subject is None else tuple(map(state_of_file, subject.files))
+        files = self.files if subject is None else subject.files
+        states = tuple(state_of(file) if subject is None else state_of_file(existing_path(file)) for file in files)
         # one thread, since two of a run may ask at once
         values, space, warnings = thread_pool("tissues", 1).submit(_read_files, self, states).result()
         for text in warnings:

@@ -154,7 +154,7 @@ class Sift2Weights(WeightProduct):
             _write_table(Path(options.sift2_csv), result.iterations, self._count, force=force)
         iterations = result.iterations
         self.details = {
-            "files": [{"path": str(path), "sha256": sidecar.sha256(path)} for path in self.paths],
+            "files": [sidecar.file_record(path) for path in self.paths],
             "fod": str(self._fod), "fixels": self._fixels.table.count, "streamlines": self._count,
             "mu": None if np.isnan(result.mu) else result.mu, "iterations": max(len(iterations) - 1, 0),
         }

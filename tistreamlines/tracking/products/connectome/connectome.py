@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import partial
@@ -18,7 +18,6 @@ from ....backends.program import Program
 from ....devices.host import give_memory_back
 from ....devices.threads import in_threads, thread_pool
 from ....errors import ParameterError
-from ....io.drafts import hidden_folders
 from ....io.tables import path_beside
 from ....io.trx import member_names
 from ....option import OUTPUT, ImageLike, OneOrMore, PathLike, TableLike, flag, of_each, option, pairs_of, values_of
@@ -235,8 +234,7 @@ class Connectomes(ProductFile):
 
     def write(self, *, force: bool) -> None:
         """Wait until all streamlines are added, and write the matrices, several at a time."""
-        with hidden_folders(self.paths) as folders:
-            work = self._each(partial(self._finish, force=force, folders=folders))
+        work = self._each(partial(self._finish, force=force))
         self._take([matrix for matrix, *_ in work])
         self.details = {
             "matrices": [details for _, details, _ in work], "files": [file for *_, files in work for file in files],
@@ -279,13 +277,13 @@ class Connectomes(ProductFile):
         return in_threads(lambda places: Block(whole, places, self._lookup), in_blocks(whole), self._all_threads)
 
     def _finish(
-        self, blocks: Sequence[Block], place: int, *, force: bool, folders: Mapping[Path, Path]
+        self, blocks: Sequence[Block], place: int, *, force: bool
     ) -> tuple[Matrix, Json, list[dict[str, str]]]:
         """Write a connectome; return it, and what the record says of it."""
         edges, (matrix, pairs) = self._edges[place], self._matrix(blocks, place)
         if self._pairs:
             edges.write_pairs(pairs, force=force)
-        return matrix, *edges.write(matrix, self._measures, force=force, folders=folders)
+        return matrix, *edges.write(matrix, self._measures, force=force)
 
     def _matrix(self, blocks: Sequence[Block], place: int) -> tuple[Matrix, Array]:
         """Add the streamlines that were held to a connectome; return it, and the nodes of these if they are written."""

@@ -362,12 +362,9 @@ class Edges:
         return Matrix(str(parcellation.path), parcellation.nodes, parcellation.names, *sums)
 
     def write(
-        self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool, folders: Mapping[Path, Path]
+        self, matrix: Matrix, measures: Mapping[str, Measure], *, force: bool
     ) -> tuple[Json, list[dict[str, str]]]:
-        """Write the matrices of all measures, their errors and the nodes; return what the record says of them.
-
-        ``folders`` are those of :func:`....io.drafts.completed`.
-        """
+        """Write the matrices of all measures, their errors and the nodes; return what the record says of them."""
         details = {
             "labels": matrix.labels, "nodes": len(matrix.nodes), "streamlines": matrix.streamlines,
             "unassigned": matrix.unassigned,
@@ -380,13 +377,13 @@ class Edges:
                 holds, matrices = measures[name].words, matrix.values
             text = None if separator is None else lines.of(matrices.edges[name], separator)
             if text is None:
-                write_matrix(path, matrices.dense(name), force=force, folders=folders)
+                write_matrix(path, matrices.dense(name), force=force)
             else:
-                with completed(path, force=force, folders=folders) as draft:
+                with completed(path, force=force) as draft:
                     draft.write_bytes(text)
             files.append(sidecar.file_record(path, text) | {"measure": name, "holds": holds})
         path = path_beside(self.path, "_nodes", ".tsv")
-        write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force, folders=folders)
+        write_nodes(path, matrix.nodes, matrix.names, self.parcellation.volumes, force=force)
         return details, files
 
     def write_pairs(self, nodes: Array, *, force: bool) -> None:
