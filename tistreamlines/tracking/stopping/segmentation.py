@@ -17,7 +17,17 @@ from ...devices.threads import thread_pool
 from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
-from ...io.images import AnyPath, OpenImage, Tell, existing_path, grid_of, is_folder, open_image, state_of, state_of_file
+from ...io.images import (
+    AnyPath,
+    OpenImage,
+    Tell,
+    existing_path,
+    grid_of,
+    is_folder,
+    open_image,
+    state_of,
+    state_of_file,
+)
 from ...io.in_memory import InMemory
 from ...io.labels import labels_of
 from ...io.nifti import load_map
