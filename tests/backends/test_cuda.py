@@ -285,7 +285,7 @@ def compile_all(folder: str, *names: str) -> None:
     print("\n" + json.dumps(compiled))
 
 
-BY_DAY = ("sd_stream", "ifod2")
+BY_DAY = ("sd_stream", "ifod2, recovered")
 
 
 @pytest.mark.parametrize("names", [BY_DAY, pytest.param((), marks=pytest.mark.nightly)], ids=["some", "all"])

@@ -23,7 +23,7 @@ from ..aliases import Array, Json
 from ..errors import ParameterError
 from ..io import sidecar
 from ..io.cache import source_hash, with_plugins
-from ..io.drafts import explained
+from ..io.drafts import complete_file, explained
 from ..io.images import AnyPath
 from ..io.numbers import SUFFIX as NUMBERS
 from ..io.regular import read_regular
@@ -113,7 +113,7 @@ def tractogram(path: Path) -> Json:
     """Return what a record says of the tractogram that it lies beside, so that no other one is taken for it."""
     if path.suffix.lower() not in (".trx", NUMBERS):
         return {"format": path.suffix}
-    with explained(path), zipfile.ZipFile(path) as archive:
+    with explained(path), zipfile.ZipFile(complete_file(path)) as archive:
         if path.suffix.lower() == NUMBERS:
             return {"format": path.suffix, "contents": contents(archive)}
         points = json.loads(archive.read("header.json"))["NB_VERTICES"]
