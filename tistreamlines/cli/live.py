@@ -69,7 +69,7 @@ def live(
         if not no_browser:  # one without a window does not return until it is left
             threading.Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
-    # Ctrl-C may end the loop while the library opens or closes a connection
+    # Python warns of this if Ctrl-C ends the loop while the library opens or closes a connection
     warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)
     with suppress(KeyboardInterrupt):
         asyncio.run(LiveServer(tracker, page, parcels, keep=stay, port=port).run(tell))

@@ -124,10 +124,10 @@ def _lock(descriptor: int) -> bool:
 
 
 @contextmanager
-def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
+def reserved(path: Path) -> Generator[None, None, None]:
     """Keep other processes from writing a file, by the lock on a hidden one beside it, which is removed at the end.
 
-    Removes drafts of the file and of those that belong to it, which killed processes have left.
+    Removes drafts of the file that killed processes have left.
 
     Raises
     ------
@@ -136,7 +136,7 @@ def reserved(path: Path, *beside: Path) -> Generator[None, None, None]:
     """
     with locked(lock_of(path)) as held:
         if held is not None:
-            remove_drafts((path, *beside))
+            remove_drafts([path])
         yield
 
 

@@ -225,12 +225,12 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
     first = outputs.tractogram or products[0]
     drafts.allow_open(len(products))
     with ExitStack() as held:
-        locked = []
+        paths = []  # whose locks are held
         for path in (record, *products):
             with drafts.explained(path):
                 try:
                     if held.enter_context(drafts.locked(drafts.lock_of(path))) is not None:
-                        locked.append(path)
+                        paths.append(path)
                 except BlockingIOError:
                     raise BusyError(
                         f"{first}: another run is writing it, or another output with the record "
@@ -244,7 +244,7 @@ def reserved(outputs: Outputs, check: Callable[[], None]) -> Generator[None, Non
                         f"{path}: {lock} belongs to another user ({error.owner}), whose run may be writing it; if "
                         "none is, have that file removed, or give another name"
                     ) from None
-        drafts.remove_drafts([*locked, *([outputs.tractogram] if record in locked and outputs.tractogram else [])])
+        drafts.remove_drafts([*paths, *([outputs.tractogram] if record in paths and outputs.tractogram else [])])
         check()  # that run may have ended meanwhile
         yield
 

@@ -16,8 +16,8 @@ NONE_LEFT = 2**62  # number of a seed that no round has
 
 
 @compiled
-def moved(affine, x, y, z):
-    """A point in another space, with the sums of ``Space.to_ras``."""
+def transform(affine, x, y, z):
+    """Return a point in another space, with the sums of ``Space.to_ras``."""
     return (
         affine[0, 0] * x + affine[0, 1] * y + affine[0, 2] * z + affine[0, 3],
         affine[1, 0] * x + affine[1, 1] * y + affine[1, 2] * z + affine[1, 3],
@@ -26,8 +26,8 @@ def moved(affine, x, y, z):
 
 
 @compiled
-def chosen(sums, share):
-    """The first whose running sum is above a share of the last one, as ``voxels_by_share`` chooses."""
+def choose_fixel(sums, share):
+    """Return the first fixel whose running sum is above a share of the last one, as ``voxels_by_share`` chooses."""
     low, high, wanted = 0, sums.shape[0] - 1, share * sums[-1]
     while low < high:
         middle = (low + high) // 2
@@ -58,18 +58,18 @@ def draw_seeds(queue, draw, sums, fixels, tissues, to_image, seeds, along, team)
                 attempt[0] += 1
                 there[0] = 1
                 draw_attempt(0, key, first, item, attempt, reals)  # noqa: F821  (in the text before)
-                fixel = chosen(sums, reals[0] + reals[1] * FINE)
+                fixel = choose_fixel(sums, reals[0] + reals[1] * FINE)
                 voxel = voxel_of[fixel]
                 u, v, w = voxel // (deep * high), voxel // high % deep, voxel % high
-                point[0, 0], point[0, 1], point[0, 2] = moved(
+                point[0, 0], point[0, 1], point[0, 2] = transform(
                     to_ras, u + (reals[2] - 0.5), v + (reals[3] - 0.5), w + (reals[4] - 0.5)
                 )
                 if values.size:
                     move_seeds(values, to_values, longest, point, there)  # noqa: F821  (as well)
-                    x, y, z = moved(to_grid, point[0, 0], point[0, 1], point[0, 2])
+                    x, y, z = transform(to_grid, point[0, 0], point[0, 1], point[0, 2])
                     if math.floor(x + 0.5) != u or math.floor(y + 0.5) != v or math.floor(z + 0.5) != w:
                         there[0] = 0
-            seeds[i, 0], seeds[i, 1], seeds[i, 2] = moved(to_image, point[0, 0], point[0, 1], point[0, 2])
+            seeds[i, 0], seeds[i, 1], seeds[i, 2] = transform(to_image, point[0, 0], point[0, 1], point[0, 2])
             for axis in range(3):
                 along[i, axis] = directions[fixel, axis]
             if not there[0]:

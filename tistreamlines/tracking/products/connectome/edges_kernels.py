@@ -16,7 +16,10 @@ LANES = 8  # sums whose order is that of NumPy
 
 @compiled
 def edge_of(nodes, item, count):
-    """Return the edge between the two nodes of a streamline, from 1 on; see ``matrix.nodes_of``."""
+    """Return the number of the edge between the two nodes of a streamline; ``matrix.nodes_of`` returns these again.
+
+    Edges count from 0 on, nodes from 1 on. Where an end has no node, 0, the edge is the last one.
+    """
     row = np.int64(min(nodes[item, 0], nodes[item, 1])) - 1
     column = np.int64(max(nodes[item, 0], nodes[item, 1])) - 1
     return count * (count + 1) // 2 if row < 0 else row * (2 * count - row - 1) // 2 + column
