@@ -25,7 +25,7 @@ from ..io.response import AUTO, WAYS, is_file, response_text
 from ..option import ball_of, check_value, companions, flag, listed, part_of, record_value
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.growth.settings import SHORTEST
+from ..tracking.growth.settings import OF_HALF, SHORTEST
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.selection.places import sphere_in
@@ -168,6 +168,8 @@ class Parameters(PackageOptions):
                 self._set(name, option.otherwise)
         if self.keep is None:
             self._set("keep", "all")
+        if self.max_steps is None and self.max_length is None:
+            self._set("max_steps", OF_HALF)
         if self.min_length is None:
             self._set("min_length", 0.0 if self.like else SHORTEST)
         if self.downsample is None:

@@ -186,6 +186,8 @@ def _no_direction(parameters: Parameters, step_mm: float) -> str:
 
 
 def _maximum(parameters: Parameters, step_mm: float) -> str:
+    if parameters.max_steps is None:
+        return f"at --max-length {parameters.max_length}: give more, or check whether the maps end streamlines anywhere"
     after = f"after --max-steps {parameters.max_steps}, at {parameters.max_steps * step_mm:.3g} mm"
     return f"{after}: give a longer --step-size or more steps, or check whether the maps end streamlines anywhere"
 

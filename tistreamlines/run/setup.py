@@ -14,7 +14,7 @@ from ..errors import ParameterError
 from ..helpers import may_start
 from ..options.parameters import Parameters
 from ..space.batch import Space
-from ..tracking.growth.settings import Settings, bytes_of, steps_within
+from ..tracking.growth.settings import Settings, bytes_of, steps_of_half, steps_within
 from ..tracking.registry import METHODS
 from ..tracking.selection.criteria import Criteria
 from ..tracking.selection.places import load_region
@@ -92,7 +92,7 @@ def settings_of(parameters: Parameters, step_mm: float, fewest: int, most: int |
     """Return the options of growth and of the device in the engine's units; the bounds of length are in steps."""
     return Settings(
         step_mm=step_mm,
-        max_steps=parameters.max_steps,
+        max_steps=parameters.max_steps or steps_of_half(most),
         fewest_steps=fewest,
         most_steps=most,
         truncate=parameters.too_long == "truncate",

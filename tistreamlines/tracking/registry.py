@@ -283,25 +283,25 @@ METHODS: dict[str, Method[Any]] = {
     ),
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.describe_first,
-        fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox", "max_steps": 1000}, FOD_MODELS,
+        fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox"}, FOD_MODELS,
         ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.describe_second, fod.Ifod2Options,
-        _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox", "max_steps": 600}, FOD_MODELS, ("Tournier 2010",),
+        _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox"}, FOD_MODELS, ("Tournier 2010",),
         step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
         parts=lambda options: options.samples - 1, example="samples=5",
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         along_peaks.describe_sd_stream, fod.FodOptions,
-        _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, FOD_MODELS, ("Tournier 2012",),
+        _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox"}, FOD_MODELS, ("Tournier 2012",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
     ),
     "fact": Method(
         "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
         ("peaks",), along_peaks.describe_fact, along_peaks.FactOptions,
-        _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox", "max_steps": 1000}, (), ("Mori 1999",),
+        _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox"}, (), ("Mori 1999",),
         steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example='peaks_between="linear"',
     ),
 }

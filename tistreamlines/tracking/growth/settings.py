@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ...option import GROWTH, option
 
 ROUNDING = 1e-6  # relative error of a length in steps: images store voxel sizes in float32
+OF_HALF, MOST_OF_HALF = 500, 10_000  # steps of a half by default, and the most that options allow
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Settings:
     """
 
     step_mm: float
-    max_steps: int = 500
+    max_steps: int = OF_HALF
     fewest_steps: int = 1
     most_steps: int | None = None
     truncate: bool = False
@@ -70,6 +71,15 @@ def steps_within(
     return max(fewest, 1), None if max_mm is None else math.floor(max_mm / step_mm * (1 + ROUNDING))
 
 
+def steps_of_half(most: int | None) -> int:
+    """Return the maximum number of steps of a half by default, if a streamline may have ``most``, or None for no limit.
+
+    A half may have all of them, as in MRtrix3's tckgen. Two more show that a streamline is too long, although the last
+    one may be dropped.
+    """
+    return OF_HALF if most is None else min(max(most + 2, OF_HALF), MOST_OF_HALF)
+
+
 # as MRtrix3's -minlength; on phantoms whose bundles are known, no shorter streamline connects the ends of one
 SHORTEST = "5vox"
 
@@ -83,8 +93,8 @@ class GrowthOptions:
         otherwise="0.5vox", common=True, affects="growth",
     )
     max_steps: int = option(
-        None, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1, high=10_000,
-        otherwise=500, affects="growth",
+        None, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1,
+        high=MOST_OF_HALF, absent=f"{OF_HALF}, or more if --max-length allows more", affects="growth",
     )
     min_length: str | float = option(
         None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "
