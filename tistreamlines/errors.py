@@ -5,6 +5,7 @@ prints them so.  In Python ``str(error)`` names the keyword instead (``sh_order 
 """
 
 import re
+from collections.abc import Iterable
 
 # flags that switch a parameter off
 _NEGATED = {"fast": "exact=False"} | {
@@ -32,6 +33,12 @@ def python_names(text: str) -> str:
     """
     text = _FLAG.sub(lambda match: _NEGATED.get(match[1], match[1].replace("-", "_")), text)
     return _ARGUMENT.sub(lambda match: match[0].lower(), text)
+
+
+def listed(words: Iterable[object]) -> str:
+    """Join alternatives: 'a', 'a or b', 'a, b or c'."""
+    *first, last = map(str, words)
+    return f"{', '.join(first)} or {last}" if first else last
 
 
 class TrackingError(Exception):

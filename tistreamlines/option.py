@@ -6,13 +6,13 @@ import math
 import numbers
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, SupportsFloat, SupportsInt, TypeAlias, TypeVar
 
 from .aliases import Array, SpatialImage
-from .errors import ParameterError
+from .errors import ParameterError, listed
 
 Value = TypeVar("Value")
 OneOrMore = Value | Sequence[Value]  # of an option that can be given several times; Parameters holds a tuple
@@ -104,12 +104,6 @@ class Option:
 def option(default: object, group: str, help: str, **known: Any) -> Any:
     """Return a dataclass field with the default and the definition of an option."""
     return field(default=default, metadata={"option": Option(group, help, **known)})
-
-
-def listed(words: Iterable[object]) -> str:
-    """Join alternatives: 'a', 'a or b', 'a, b or c'."""
-    *first, last = map(str, words)
-    return f"{', '.join(first)} or {last}" if first else last
 
 
 def values_of(option: OneOrMore[Value] | None) -> tuple[Value, ...]:

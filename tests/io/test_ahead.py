@@ -132,3 +132,17 @@ def test_what_nothing_reads_is_forgotten(tmp_path):
 def test_a_file_that_does_not_fit_in_memory_has_no_content(tmp_path, monkeypatch):
     monkeypatch.setattr("tistreamlines.devices.host.host_memory", lambda: (1 << 30, 1 << 20))
     assert unpacked(saved(tmp_path / "dwi.nii.gz")) is None
+
+
+@pytest.mark.parametrize(("words", "expected"), [
+    (["track", "dwi.nii.gz", "--dg", "none"], 1), (["fod", "dwi.nii.gz", "--arch", "cuda", "--none"], 1),
+    (["track", "dwi.nii.gz", "--arch=auto", "--cache-dir", "c", "--none"], 1), (["map", "dwi.nii.gz", "--none"], 0),
+    (["track", "dwi.nii.gz", "--arch", "cpu", "--none"], 0), (["track", "dwi.nii.gz", "--arch=vulkan", "--none"], 0),
+    (["track", "--arch"], 0),
+])
+def test_the_driver_of_a_gpu_starts_beside_imports(monkeypatch, words, expected):
+    begun = []
+    monkeypatch.setattr(main, "begin_cuda", lambda: begun.append(1))
+    with pytest.raises(SystemExit):
+        main.main(words)
+    assert len(begun) == expected

@@ -11,7 +11,7 @@ enum { OUT_OF_MEMORY = 2 };
 
 DONE(cuInit) DONE(cuCtxSetCurrent) DONE(cuCtxPushCurrent_v2) DONE(cuCtxSetLimit) DONE(cuCtxSynchronize)
 DONE(cuDevicePrimaryCtxRelease) DONE(cuDeviceGetDefaultMemPool) DONE(cuMemPoolSetAttribute) DONE(cuMemAdvise)
-DONE(cuStreamSynchronize) DONE(cuStreamWaitEvent) DONE(cuEventRecord) DONE(cuEventQuery) DONE(cuEventSynchronize)
+DONE(cuStreamSynchronize) DONE(cuStreamQuery) DONE(cuStreamWaitEvent) DONE(cuEventRecord) DONE(cuEventQuery) DONE(cuEventSynchronize)
 DONE(cuEventElapsedTime) DONE(cuEventDestroy) DONE(cuEventDestroy_v2) DONE(cuFuncGetAttribute) DONE(cuFuncSetAttribute)
 DONE(cuFuncSetCacheConfig) DONE(cuLaunchKernel) DONE(cuModuleUnload) DONE(cuPointerGetAttribute) DONE(cuMemGetAttribute)
 DONE(cuImportExternalMemory) DONE(cuImportExternalSemaphore) DONE(cuExternalMemoryGetMappedBuffer)

@@ -5,8 +5,8 @@ import re
 import pytest
 from places import ROOT
 
+from tistreamlines.errors import listed
 from tistreamlines.fit.models import MODELS
-from tistreamlines.option import listed
 from tistreamlines.options.definitions import absent
 from tistreamlines.tracking.references import REFERENCES
 from tistreamlines.tracking.registry import METHODS, citations, describe_default

@@ -14,8 +14,7 @@ import click
 from ..aliases import Json
 from ..benchmarks.cases import CASES, METHODS, Case
 from ..devices import NUMBERED, ON_HOST, choose_several, list_devices
-from ..errors import OutputError
-from ..option import listed
+from ..errors import OutputError, listed
 from ..tracking import registry
 from .options import CountType, GroupedCommand, check_series, group_option, verbosity
 from .printing import tell

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import threading
 
+from ..devices.threads import note_single_blas
 from ..errors import TrackingError
 
 # MB of addresses with which no command gets beyond its libraries; OpenBLAS waits for ever with a little less
@@ -42,6 +43,7 @@ def keep_blas_single() -> None:
     """
     if not any(map(os.environ.get, BLAS_VARIABLES)):
         os.environ[BLAS_VARIABLES[0]] = "1"
+        note_single_blas()
 
 
 def is_unlimited() -> bool:

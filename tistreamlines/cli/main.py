@@ -12,6 +12,7 @@ from typing import NoReturn
 import click
 
 from .. import __version__
+from ..devices.gpu import begin_cuda
 from ..errors import ParameterError, TrackingError
 from ..io.ahead import unpack_ahead
 from ..plugins import PluginWarning, culprit
@@ -43,7 +44,7 @@ VIEW, LIVE = "view", "--live"  # with this flag, it is another command
 MODULES |= {f"{VIEW} {LIVE}": "live"}
 NAMES = {"5tt": "five_tissues", f"{VIEW} {LIVE}": "live"}  # of functions
 # commands that read a series, unless the cache has what is made of it
-OF_SERIES, CACHE = ("track", "fod"), "--cache-dir"
+OF_SERIES, CACHE, ARCH = ("track", "fod"), "--cache-dir", "--arch"
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {
@@ -57,6 +58,16 @@ _formatted = warnings.formatwarning
 THREADS = "raise the limit of processes (ulimit -u), or give fewer with --threads"
 
 
+def _begin_early(words: list[str]) -> None:
+    """Begin what takes long without Python's lock, while libraries are imported."""
+    if not any(word.startswith(CACHE) for word in words):
+        unpack_ahead(words)
+    words = " ".join(words).replace(f"{ARCH}=", f"{ARCH} ").split()
+    arch = words[words.index(ARCH) + 1 :][:1] if ARCH in words else ["auto"]
+    if arch in (["auto"], ["cuda"]):
+        begin_cuda()
+
+
 class _Commands(click.Group):
     """Subcommands, each imported when it is called."""
 
@@ -68,8 +79,8 @@ class _Commands(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] == VIEW and LIVE in args:
             args = [f"{VIEW} {LIVE}", *(word for word in args[1:] if word != LIVE)]
-        if args[0] in OF_SERIES and is_unlimited() and not any(word.startswith(CACHE) for word in args):
-            unpack_ahead(args)
+        if args[0] in OF_SERIES and is_unlimited():
+            _begin_early(args)
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -10,10 +10,9 @@ import click
 
 from ..aliases import Json
 from ..devices import ARCHS, NUMBERED, ON_HOST
-from ..errors import ParameterError
+from ..errors import ParameterError, listed
 from ..io import sidecar
 from ..io.drafts import check_target
-from ..option import listed
 from ..options.definitions import join_options, options, product_options
 from ..options.parameters import Parameters
 from ..run.inputs import STOP_MASK, follows_series, needs_series

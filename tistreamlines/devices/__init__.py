@@ -13,8 +13,7 @@ import warnings
 from contextlib import suppress
 from functools import partial
 
-from ..errors import DeviceError
-from ..option import listed
+from ..errors import DeviceError, listed
 from .amd import amdgpu_devices, amdgpu_free, visible_amdgpus
 from .compilers import compiler_lack
 from .gpu import cuda_devices, cuda_free, vulkan_devices, vulkan_free

@@ -9,8 +9,7 @@ import os
 from dataclasses import dataclass
 from importlib.util import find_spec
 
-from ..errors import DeviceError, ParameterError
-from ..option import listed
+from ..errors import DeviceError, ParameterError, listed
 from .host import ON_HOST
 
 VARIABLE = "TISTREAMLINES_COMPILER"

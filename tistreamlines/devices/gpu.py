@@ -7,8 +7,9 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from threading import Thread
 from typing import TYPE_CHECKING, ClassVar
 
 from .host import Device, MissingError, attribute, load, missing, text
@@ -22,6 +23,17 @@ _FORKED = 3  # CUDA_ERROR_NOT_INITIALIZED, cuInit's answer in a fork of a proces
 def open_cuda() -> c.CDLL:
     """Start NVIDIA's driver and return its library."""
     return _cuda()[0]
+
+
+def begin_cuda() -> None:
+    """Begin to start NVIDIA's driver, if there is one: 0.2 s on a server, without Python's lock, beside imports."""
+    with suppress(RuntimeError):  # the system starts no more threads
+        Thread(target=_try_cuda, name="driver", daemon=True).start()
+
+
+def _try_cuda() -> None:
+    with suppress(Exception):  # which is raised again where the driver is needed
+        _cuda()
 
 
 def _cuda() -> tuple[c.CDLL, int]:

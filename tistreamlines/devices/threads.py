@@ -17,7 +17,7 @@ from . import usable_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
-_is_single = threading.Event()  # whether BLAS has one thread throughout this process
+_limited = threading.Event()  # whether the environment has limited OpenBLAS to one thread since before it was loaded
 
 
 class _BlasLimit:
@@ -31,11 +31,7 @@ class _BlasLimit:
         """Begin the limit."""
         with self._lock:
             if not self._count:
-                blas = _blas(len(sys.modules))
-                counts = {library.num_threads for library in blas.lib_controllers}
-                if counts == {1} and os.environ.get("OPENBLAS_NUM_THREADS") == "1":
-                    _is_single.set()
-                self._limiter = blas.limit(limits=1)
+                self._limiter = _blas(len(sys.modules)).limit(limits=1)
             self._count += 1
 
     def leave(self) -> None:
@@ -47,6 +43,19 @@ class _BlasLimit:
 
 
 _limit = _BlasLimit()
+
+
+def note_single_blas() -> None:
+    """Note that the environment limits OpenBLAS, which is not loaded yet, to one thread in this process."""
+    _limited.set()
+
+
+@cache
+def _is_openblas() -> bool:
+    """Whether NumPy has OpenBLAS. To count its threads takes 20 to 60 ms, with Python's lock."""
+    import numpy as np
+
+    return "openblas" in np.show_config("dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore[index]
 
 
 @lru_cache(maxsize=1)
@@ -144,10 +153,9 @@ def _end(futures: list[Future[Result]]) -> None:
 def single_blas() -> Generator[None, None, None]:
     """Keep BLAS from using further threads, which wait for work and hold up others for a while after each call.
 
-    Nested uses, and those of several threads at a time, cost nothing. The command ``track`` has one BLAS thread in any
-    case, and looks once whether that is so.
+    Nested uses, and those of several threads at a time, cost nothing.
     """
-    if _is_single.is_set():
+    if _limited.is_set() and _is_openblas():
         yield
         return
     _limit.enter()

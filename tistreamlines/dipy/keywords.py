@@ -10,7 +10,8 @@ from dipy.direction.peaks import PeaksAndMetrics
 from dipy.reconst.shm import CsaOdfModel, OpdtModel
 
 from ..aliases import Array
-from ..option import ImageLike, OneOrMore, listed
+from ..errors import listed
+from ..option import ImageLike, OneOrMore
 from ..options.definitions import defaults
 from ..options.objects import Region
 from ..options.signatures import with_keywords

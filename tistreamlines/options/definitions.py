@@ -10,10 +10,11 @@ from collections.abc import Collection
 from dataclasses import Field, dataclass, fields, replace
 from functools import cache, partial
 
+from ..errors import listed
 from ..fit.models import MODELS
 from ..io.in_memory import source_of
 from ..io.response import AUTO, FA
-from ..option import GROUPS, Option, flag, listed, pairs, several
+from ..option import GROUPS, Option, flag, pairs, several
 from ..tracking import registry
 from ..tracking.getters import along_peaks, bedpostx, boot, fod, pmf, ptt
 from ..tracking.growth.settings import GrowthOptions

@@ -17,9 +17,9 @@ from typing import ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import ParameterError, python_names
+from ..errors import ParameterError, listed, python_names
 from ..fit.models import MODELS, FitOptions, Model
-from ..option import ImageLike, PathLike, flag, listed
+from ..option import ImageLike, PathLike, flag
 from ..tracking import registry
 from ..tracking.references import OF_OPTIONS, REFERENCES
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from ..devices import ARCHS, NUMBERED
 from ..devices.host import INTERPRETED
-from ..errors import ParameterError
+from ..errors import ParameterError, listed
 from ..fit.shells import ENOUGH, HIGHEST, NEAR
-from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, listed, option
+from ..option import FILES, MODEL, OUTPUT, RUNNING, SEEDS, PathLike, flag, option
 from ..space.harmonics import BASES
 from ..tracking.getters.shared import PeakOptions
 from ..tracking.registry import METHODS, STOPPING_RULES, default_method

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Json, Unpack
-from ..errors import ParameterError
+from ..errors import ParameterError, listed
 from ..fit.models import MODELS, ONE, weight_of
 from ..fit.shells import b_values_of
 from ..io.orientations import default_basis
 from ..io.response import AUTO, WAYS, is_file, response_text
-from ..option import ball_of, check_value, companions, flag, listed, part_of, record_value
+from ..option import ball_of, check_value, companions, flag, part_of, record_value
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
 from ..tracking.growth.settings import OF_HALF, SHORTEST

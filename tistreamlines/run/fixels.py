@@ -16,14 +16,14 @@ import numpy.typing as npt
 from ..aliases import Unpack
 from ..backends import take_compiler
 from ..devices import choose
-from ..errors import InputError, ParameterError
+from ..errors import InputError, ParameterError, listed
 from ..fit.fod_image import load_fods, source_and_basis
 from ..fit.lobes import Lobes, Thresholds, find_lobes
 from ..io.images import LARGEST
 from ..io.in_memory import source_of
 from ..io.maps import DIRECTIONS, FORMATS, INDEX, check_folder, write_fixels
 from ..io.nifti import load_mask
-from ..option import ImageLike, PathLike, flag, listed
+from ..option import ImageLike, PathLike, flag
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords
 from ..space.batch import Space

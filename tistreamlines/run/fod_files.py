@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable, Json
-from ..errors import BusyError, InputError, OutputError, ParameterError
+from ..errors import BusyError, InputError, OutputError, ParameterError, listed
 from ..fit.fod_fit import FodFit
 from ..fit.frames import axes_are_scanners
 from ..fit.tissues import BASIS, RED_GREEN_BLUE
@@ -19,7 +19,6 @@ from ..io import drafts
 from ..io.maps import map_content
 from ..io.response import response_file
 from ..io.sidecar import write_record
-from ..option import listed
 from ..report.content import SUFFIXES
 from ..report.fods import write_fod_report
 from ..space.batch import Space

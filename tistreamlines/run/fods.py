@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Json, Unpack
 from ..devices import CPU
-from ..errors import InputError, ParameterError
+from ..errors import InputError, ParameterError, listed
 from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import FodFit
 from ..fit.fods import csd_fods
@@ -26,7 +26,7 @@ from ..fit.tissues import BASIS, tissue_shells
 from ..io.cache import source_hash, with_plugins
 from ..io.gradients import drain
 from ..io.nifti import Dwi, load_mask, open_dwi
-from ..option import file_of, flag, listed, whole
+from ..option import file_of, flag, whole
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords
 from ..space.batch import Space

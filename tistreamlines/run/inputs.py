@@ -16,14 +16,14 @@ import numpy.typing as npt
 
 from ..aliases import Json
 from ..devices.threads import thread_pool
-from ..errors import InputError, ParameterError
+from ..errors import InputError, ParameterError, listed
 from ..fit import frames, shells
 from ..fit.csd_shells import shells_of_csd
 from ..fit.models import ALL, MODELS, begin_compiling, import_model
 from ..io import ahead, gradients, images, nifti, placement, sidecar
 from ..io.fixel_images import fixel_files
 from ..io.in_memory import InMemory
-from ..option import flag, listed
+from ..option import flag
 from ..options.definitions import is_word, names_affecting, saying
 from ..options.option_groups import BESIDE_A_MASK, PLACE
 from ..options.parameters import Parameters

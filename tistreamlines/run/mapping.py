@@ -14,11 +14,11 @@ import numpy as np
 from ..aliases import Unpack
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
-from ..errors import InputError, ParameterError
+from ..errors import InputError, ParameterError, listed
 from ..io import sidecar, tractograms
 from ..io.drafts import all_or_none
 from ..io.in_memory import refuse_arrays, source_of
-from ..option import ImageLike, flag, listed
+from ..option import ImageLike, flag
 from ..options.definitions import map_options
 from ..options.parameters import Parameters
 from ..options.signatures import check_keywords, list_keywords

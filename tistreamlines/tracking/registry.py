@@ -12,11 +12,11 @@ from typing import Any, Generic, TypeVar
 
 from .. import plugins
 from ..aliases import Array
-from ..errors import ParameterError
+from ..errors import ParameterError, listed
 from ..fit.models import MODELS
 from ..io import maps, tables
 from ..io.images import Tell
-from ..option import flag, listed
+from ..option import flag
 from ..space.batch import Space
 from .getters import along_peaks, bedpostx, boot, cone, fod, pmf, ptt
 from .getters.shared import AngleOptions

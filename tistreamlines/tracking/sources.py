@@ -11,11 +11,11 @@ from typing import Any, Generic, Literal, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from ..errors import listed
 from ..fit.frames import Placement, place_orientations, place_samples
 from ..io.images import OpenImage, open_image
 from ..io.orientations import Orientations, load_odf, load_peaks, load_pmf, load_sh
 from ..io.samples import Samples, listed_files, load_samples, sample_files
-from ..option import listed
 from ..space.batch import Space
 from ..space.harmonics import BASES
 from .tables.inputs import Form, OrientationFunctions, Signals

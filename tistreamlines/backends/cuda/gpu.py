@@ -10,13 +10,13 @@ from contextlib import contextmanager
 
 from ...devices import Device
 from ...devices.gpu import cuda_error, open_cuda
-from ..driven.memory import Arguments, Buffer, Compiled, Functions, Launch, Memory
+from ..driven.memory import IDLE_BYTES, Arguments, Buffer, Compiled, Functions, Launch, Memory
 
 QUICK = (
-    "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuMemsetD32Async",
-    "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
+    "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuStreamWaitEvent", "cuEventRecord", "cuEventQuery", "cuStreamQuery",
+    "cuMemsetD32Async", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
 )
-NOT_READY = 600  # cuEventQuery's answer as long as the device has not come so far
+NOT_READY = 600  # an answer of cuEventQuery and cuStreamQuery: the device has not come so far
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
 
 
@@ -104,6 +104,12 @@ class Gpu(Memory[Mark]):
             self.call("cuMemFreeHost", buffer.mapped)
         else:
             self.call("cuMemFree_v2", buffer.address)  # which waits for the device
+
+    def _free(self) -> None:
+        # freeing waits for the device, while nothing else is launched: 0.3 s in a run of boot of 1.6 s
+        working = any(self.functions["cuStreamQuery"](stream) == NOT_READY for stream in (self.stream, self._back))
+        if not working or sum(buffer.size for buffer in tuple(self._spent)) > IDLE_BYTES:
+            super()._free()
 
     def clear(self, buffer: Buffer) -> None:
         """Let the device fill a buffer with zeros."""

@@ -11,13 +11,12 @@ import numpy.typing as npt
 
 from ....aliases import Array, Json
 from ....backends.numba.cache import Function, text_of
-from ....errors import ParameterError
+from ....errors import ParameterError, listed
 from ....io import sidecar
 from ....io.drafts import completed
 from ....io.number_lines import SymmetricLines
 from ....io.tables import SEPARATORS, path_beside, write_lines, write_matrix, write_nodes
 from ....kernels.products.lengths import UNITS
-from ....option import listed
 from ..files import first_of
 from ..keyed_sums import MOST_DIRECT, SPARSE, KeyedSums
 from .parcellation import Parcellation

@@ -58,7 +58,7 @@ class PackedStreamlines:
 
 def piece_bounds(ends: Array, count: int) -> list[tuple[int, int]]:
     """Return the first number of each piece of so many and the first one after it; there is one piece, though empty."""
-    return list(pairwise(np.unique([0, *ends, count]).tolist())) or [(0, 0)]
+    return list(pairwise(sorted({0, *ends.tolist(), count}))) or [(0, 0)]
 
 
 def in_teams(lengths: Array) -> Array:
