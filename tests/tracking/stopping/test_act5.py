@@ -224,6 +224,20 @@ def test_a_seed_in_deep_grey_matter_leaves_it_once(head):
     assert np.mean(backward == Stop.LEFT_SUBCORTEX) > 0.4
 
 
+@pytest.mark.parametrize("one_way", [False, True])
+def test_what_never_leaves_the_deep_grey_matter_of_its_seed_is_dropped(head, tmp_path, one_way):
+    """Fibres end within it; as in tckgen, this holds for one half alone, too."""
+    image = nib.load(head / "fod.nii.gz")
+    x, y, _, _ = np.indices(image.shape)
+    fod = np.asarray(image.dataobj) * ((np.abs(x - 15) < 2) & (y < 7))
+    nib.save(nib.Nifti1Image(fod.astype(np.float32), image.affine), tmp_path / "fod.nii.gz")
+    seeds = np.column_stack([np.full(40, 30.0), np.linspace(8, 12, 40), np.full(40, 16.0)])
+    more = {"sh": tmp_path / "fod.nii.gz", "seed_mask": None, "nseeds": None, "seeds": seeds, "min_length": 0}
+    kept = tracked(head, one_way=one_way, **more)
+    assert kept.n_streamlines == 0
+    assert kept.dropped["invalid_ends"] > 30
+
+
 def halves_of(run):
     """Points of each half from the seed on, and its stop reason, by the numbers of its seed and side."""
     halves, batch = {}, ts.Batch.concatenate(list(run.batches))
@@ -302,20 +316,20 @@ def test_a_streamline_ends_with_the_last_of_its_regions(head):
 
 
 @pytest.mark.skipif(not shutil.which("tckgen"), reason="no MRtrix3")
-@pytest.mark.parametrize(("dg", "algorithm", "backtrack"), [
-    ("ifod1", "iFOD1", False), ("ifod2", "iFOD2", True), ("sd_stream", "SD_Stream", False),
-    *at_night(("ifod1", "iFOD1", True), ("ifod2", "iFOD2", False)),
+@pytest.mark.parametrize(("dg", "algorithm", "backtrack", "one_way"), [
+    ("ifod1", "iFOD1", False, False), ("ifod2", "iFOD2", True, False), ("sd_stream", "SD_Stream", False, False),
+    ("ifod2", "iFOD2", False, True), *at_night(("ifod1", "iFOD1", True, False), ("ifod2", "iFOD2", False, False)),
 ])
-def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtrack):
+def test_as_many_are_accepted_as_by_tckgen(head, tmp_path, dg, algorithm, backtrack, one_way):
     """Within three standard errors; the seeds are drawn in the whole image by both."""
     count = 600 if backtrack else 1500
     words = ["tckgen", "-quiet", "-nthreads", 0, "-algorithm", algorithm, "-act", head / "5tt.nii.gz", "-seeds", count,
              "-seed_image", head / "mask.nii.gz", "-select", 0, head / "fod.nii.gz", tmp_path / "t.tck"]
-    words += ["-backtrack"] * backtrack
+    words += ["-backtrack"] * backtrack + ["-seed_unidirectional"] * one_way
     subprocess.run(list(map(str, words)), check=True, env=os.environ | {"MRTRIX_RNG_SEED": "1"})
     theirs = [np.asarray(line) for line in nib.streamlines.load(tmp_path / "t.tck").streamlines]
     more = {"backtrack": True} if backtrack else {}  # with sd_stream the option is refused
-    ours = tracked(head, dg=dg, nseeds=count, max_steps=None, max_length=200, **more)
+    ours = tracked(head, dg=dg, nseeds=count, max_steps=None, max_length=200, one_way=one_way, **more)
     error = 3 * np.sqrt(2 * len(theirs) * (1 - len(theirs) / count))
     assert abs(ours.n_streamlines - len(theirs)) < error + 0.01 * count
     lengths = [float(np.linalg.norm(np.diff(line, axis=0), axis=1).sum()) for line in theirs]

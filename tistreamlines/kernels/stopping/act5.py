@@ -17,6 +17,7 @@ from ..trail import *
 from .five_tissues import *
 
 along = Hole("the getter's function at a point in a direction, which tells where a half is cut; the same in all lanes")
+ONE_WAY = Constant("not 0: there are no backward halves")
 CUT = Constant("where a half is cut back to that has left subcortical grey matter, one of CUTS")
 CUTS = AT_ENTRY, AT_EXIT, AT_LEAST, AT_RANDOM, BY_CHANCE = 0, 1, 2, 3, 4
 SHARPNESS = Constant("one over the value of the getter's function below which it follows no direction")
@@ -30,8 +31,8 @@ class ActMemory(Record):
     ``depth``, points in the subcortical grey matter in which it is; ``step``, the number of the step to the point to which it
     would be cut back, and ``least``, what tells that: the least value there, or the sum of the points' weights; ``began``, 1 if its
     seed lies in subcortical grey matter; ``freed``, 1 if it or the forward half has left that; ``pathology``, 1 if its last point
-    lies in pathological tissue; ``beyond``, 1 if its seed lies on the grey side of the interface to the cortex; ``backward``, 1
-    if it is the second half.
+    lies in pathological tissue; ``beyond``, 1 if its seed lies on the grey side of the interface to the cortex; ``last``, 1 if
+    its streamline has no other half that grows after it.
     """
 
     depth: i32
@@ -41,7 +42,7 @@ class ActMemory(Record):
     freed: i32
     pathology: i32
     beyond: i32
-    backward: i32
+    last: i32
 
 
 @func
@@ -69,7 +70,9 @@ def load_act(memory: ActMemory, half: i32, halves: Halves):
     memory.freed = i32(halves.point[place + 4])
     memory.pathology = i32(halves.point[place + 5])
     memory.beyond = i32(halves.point[place + 6])
-    memory.backward = half & 1
+    memory.last = half & 1
+    if ONE_WAY:
+        memory.last = 1
     if (half & 1) == 1:
         memory.freed = maximum(memory.freed, i32(halves.point[POINT * (half - 1) + 3 + CARRIED + 4]))
 
@@ -208,7 +211,7 @@ def judge_end(walk: Walk, memory: ActMemory, stopping: Act5, rules: Rules):
     if (walk.status == NOT_GROWN) & (memory.beyond == 1):
         walk.taken = 0
     # a streamline that has not left the grey matter of its seed has met no white matter
-    if (memory.backward == 1) & (memory.began == 1) & (memory.freed == 0):
+    if (memory.last == 1) & (memory.began == 1) & (memory.freed == 0):
         walk.status = INVALID_END
 
 
