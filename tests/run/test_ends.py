@@ -9,7 +9,7 @@ from dipy.core.sphere import Sphere
 
 import tistreamlines as ts
 from tistreamlines.kernels.stop_reasons import DROPPED, Stop
-from tistreamlines.options.parameters import Parameters
+from tistreamlines.options.parameters import Parameters, voxel_side
 from tistreamlines.run.ends import (
     FEWEST,
     LONG,
@@ -152,8 +152,8 @@ def test_angles_in_radians_and_long_steps_are_told_for_every_getter(dg):
         (said,) = doubts(dg, max_angle=float(np.radians(degrees)))
         assert "not in radians" in said
     assert doubts(dg, step_size=f"{LONG}vox") == []
-    (said,) = doubts(dg, step_size="3.1mm", max_angle=usual)
-    assert "3.1 mm long, 1.6 voxels" in said
+    (said,) = doubts(dg, step_size="3.6mm", max_angle=usual)
+    assert f"3.6 mm long, {3.6 / voxel_side(dg, SIDES):.2g} voxels" in said
 
 
 @pytest.mark.parametrize("dg", sorted(set(METHODS) - VERTICES))

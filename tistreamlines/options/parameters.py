@@ -25,7 +25,7 @@ from ..io.response import AUTO, WAYS, is_file, response_text
 from ..option import ball_of, check_value, companions, flag, part_of, record_value
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.growth.settings import OF_HALF, SHORTEST
+from ..tracking.growth.settings import OF_HALF, ROUNDING, SHORTEST
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.selection.places import sphere_in
@@ -373,7 +373,7 @@ class Parameters(PackageOptions):
         ParameterError
             If ``step_size`` is not a length above 0.
         """
-        size = length_mm(self.step_size, voxel_sizes)
+        size = length_mm(self.step_size, voxel_side(self.dg, voxel_sizes))
         if not size > 0:
             raise ParameterError(
                 f"--step-size is {str(self.step_size).strip()!r}: give a length above 0, e.g. 0.5vox, 0.9mm or 0.9"
@@ -398,7 +398,7 @@ class Parameters(PackageOptions):
         ParameterError
             If ``min_length`` is not a length, or is more than ``max_length``.
         """
-        least, text = length_mm(self.min_length, voxel_sizes), str(self.min_length).strip()
+        least, text = length_mm(self.min_length, voxel_side(self.dg, voxel_sizes)), str(self.min_length).strip()
         if not least >= 0:
             raise ParameterError(f"--min-length is {text!r}: give a length of at least 0, e.g. 10, 10mm or 5vox")
         most = self.max_mm(voxel_sizes)
@@ -427,7 +427,7 @@ class Parameters(PackageOptions):
         """
         if self.max_length is None:
             return None
-        most = length_mm(self.max_length, voxel_sizes)
+        most = length_mm(self.max_length, voxel_side(self.dg, voxel_sizes))
         if not (most > 0 or (most == 0 and not any(voxel_sizes))):  # type: ignore[arg-type]
             text = str(self.max_length).strip()
             raise ParameterError(f"--max-length is {text!r}: give a length above 0, e.g. 200, 200mm or 100vox")
@@ -458,13 +458,27 @@ def _unknown(name: str) -> str:
     return f"{name!r} is not an option of tracking; {help}"
 
 
-def length_mm(value: str | float, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
-    """Return a length in mm from a number, or from text such as 0.5vox or 0.9mm; NaN if it is none."""
+def voxel_side(dg: str, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
+    """Return how long in mm a voxel is for a direction getter, where options name lengths in voxels.
+
+    It is the smallest side, or as in MRtrix3's tckgen the cube root of the volume.
+    """
+    sides = np.asarray(voxel_sizes, float)
+    if METHODS[dg].mean_side and np.ptp(sides) > ROUNDING * sides.max():
+        return float(np.prod(sides) ** (1 / len(sides)))
+    return float(sides.min())
+
+
+def length_mm(value: str | float, side: float) -> float:
+    """Return a length in mm from a number, or from text such as 0.5vox or 0.9mm; NaN if it is none.
+
+    ``side`` is the length of a voxel, mm.
+    """
     match = re.fullmatch(r"([0-9.eE+-]+)\s*(vox|mm)?", str(value).strip())
     try:
         size = float(match[1]) if match else math.nan
     except ValueError:
         size = math.nan
     if match and match[2] == "vox":
-        size *= min(float(side) for side in voxel_sizes)  # type: ignore[union-attr]
+        size *= side
     return size if math.isfinite(size) else math.nan

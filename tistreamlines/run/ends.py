@@ -15,7 +15,7 @@ import numpy.typing as npt
 from ..aliases import Array, Json
 from ..kernels.stop_reasons import DROPPED, Stop, Verdict
 from ..option import flag
-from ..options.parameters import Parameters
+from ..options.parameters import Parameters, voxel_side
 from ..space.batch import Batch
 from ..space.sphere import SPHERES, load_sphere
 from ..tracking.growth.statistics import Statistics
@@ -106,7 +106,7 @@ def doubts_of_steps(
     list of str
         Warnings.
     """
-    step, voxel, angle = step_mm * parameters.parts, min(voxel_sizes), parameters.max_angle
+    step, voxel, angle = step_mm * parameters.parts, voxel_side(parameters.dg, voxel_sizes), parameters.max_angle
     straight = cannot_bend(parameters) if vertices else ""
     radius = step / (2 * math.sin(math.radians(angle) / 2))
     if not straight and angle < SMALL_ANGLE and radius > STIFF * voxel:

@@ -30,7 +30,7 @@ from ..io.regular import read_regular
 from ..io.trx import contents
 from ..kernels.stop_reasons import Stop, Verdict
 from ..option import part_of
-from ..options.parameters import Parameters, length_mm
+from ..options.parameters import Parameters, length_mm, voxel_side
 from ..space.batch import Space
 from ..tracking.stopping.segmentation import subject_files
 
@@ -130,14 +130,14 @@ def header_fields(record: Json, space: Space) -> dict[str, object]:
     space : grid of the image that was tracked.
     """
     options, result = record["parameters"], record["result"]
-    longest = options["max_length"]
+    longest, side = options["max_length"], voxel_side(options["dg"], space.voxel_sizes)
     dropped = sum(count for reason, count in result["dropped"].items() if reason != SEED_REJECTED)
     known = {
         f"{OURS}_version": record["versions"][OURS],
         "method": options["dg"],
         "max_angle": options["max_angle"],
-        "min_dist": length_mm(options["min_length"], space.voxel_sizes),
-        "max_dist": None if longest is None else length_mm(longest, space.voxel_sizes),
+        "min_dist": length_mm(options["min_length"], side),
+        "max_dist": None if longest is None else length_mm(longest, side),
         "threshold": record["stop_threshold"],
         "total_count": result["streamlines"] + dropped,
     }

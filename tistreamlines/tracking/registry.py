@@ -81,6 +81,9 @@ class Method(Generic[Options]):
         that the user chooses bounds them then.
     ends_anywhere : bool
         Whether most halves may end for want of a direction, because grey matter has directions too, but without order.
+    mean_side : bool
+        Whether lengths in voxels are in units of the cube root of a voxel's volume, as in tckgen, not of its smallest
+        side.
     steps_along_peaks : callable
         Returns whether its steps follow peaks, not only the first ones, from the options.
     parts : callable
@@ -108,6 +111,7 @@ class Method(Generic[Options]):
     steps_draw: bool = True
     ends_at_cutoff: bool = False
     ends_anywhere: bool = False
+    mean_side: bool = False
     steps_along_peaks: Callable[[Options], bool] = lambda _: False
     parts: Callable[[Options], int] = lambda _: 0
     dipys: Mapping[str, object] = field(default_factory=dict)
@@ -284,25 +288,25 @@ METHODS: dict[str, Method[Any]] = {
     "ifod1": Method(
         "iFOD1", "streamlines are compared with those of MRtrix3's tckgen -algorithm iFOD1", FODS, fod.describe_first,
         fod.Ifod1Options, _TCKGEN | {"max_angle": 15.0, "step_size": "0.1vox"}, FOD_MODELS,
-        ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
+        ("Tournier 2012",), ends_at_cutoff=True, ends_anywhere=True, mean_side=True, example="cutoff=0.1",
     ),
     "ifod2": Method(
         "iFOD2", "streamlines are compared with those of MRtrix3's tckgen", FODS, fod.describe_second, fod.Ifod2Options,
         _TCKGEN | {"max_angle": 45.0, "step_size": "0.5vox"}, FOD_MODELS, ("Tournier 2010",),
-        step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True,
+        step_in_tables=True, ends_at_cutoff=True, ends_anywhere=True, mean_side=True,
         parts=lambda options: options.samples - 1, example="samples=5",
     ),
     "sd_stream": Method(
         "SD_STREAM", "streamlines are compared with those of MRtrix3's tckgen -algorithm SD_Stream", FODS,
         along_peaks.describe_sd_stream, fod.FodOptions,
         _TCKGEN | {"max_angle": 60.0, "step_size": "0.1vox"}, FOD_MODELS, ("Tournier 2012",),
-        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example="cutoff=0.1",
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, mean_side=True, example="cutoff=0.1",
     ),
     "fact": Method(
         "FACT", "peaks are given, such as those of TractSeg or of a tensor, or as for tckgen -algorithm FACT",
         ("peaks",), along_peaks.describe_fact, along_peaks.FactOptions,
         _TCKGENS_ENDS | {"max_angle": 60.0, "step_size": "0.1vox"}, (), ("Mori 1999",),
-        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, example='peaks_between="linear"',
+        steps_draw=False, ends_at_cutoff=True, ends_anywhere=True, mean_side=True, example='peaks_between="linear"',
     ),
 }
 STOPPING_RULES: dict[str, StoppingRule[Any, Any]] = {

@@ -63,3 +63,21 @@ def lengths(lines) -> list[float]:
 ])
 def test_the_limit_of_a_half_follows_from_that_of_streamlines(options, most):
     assert settings_on(Space(np.eye(4), (60, 60, 60)), Parameters.given(options)).max_steps == most
+
+
+@pytest.mark.skipif(not shutil.which("tckgen"), reason="no MRtrix3")
+@pytest.mark.parametrize("dg", ALGORITHMS)
+def test_voxels_of_unequal_sides_give_the_lengths_of_tckgen(tmp_path, dg):
+    """Step and bounds by default, which both write into the header."""
+    affine, shape = np.diag([1.5, 2.0, 3.5, 1.0]), (12, 12, 12)
+    fods = np.broadcast_to(np.float32(2 * sampling_matrix([[1.0, 0, 0]], 4, "tournier07")[0]), (*shape, 15))
+    values = np.broadcast_to(np.float32([1, 0, 0]), (*shape, 3)) if dg == "fact" else fods
+    image = tmp_path / "image.nii"
+    nib.save(nib.Nifti1Image(values, affine), image)
+    words = ["tckgen", "-quiet", "-algorithm", ALGORITHMS[dg], "-seed_sphere", "8,10,20,2", "-seeds", 9, "-select", 0]
+    subprocess.run(list(map(str, [*words, image, tmp_path / "theirs.tck"])), check=True)
+    source = {"peaks": image, "peaks_frame": "voxel"} if dg == "fact" else {"sh": image, "sh_basis": "tournier07"}
+    ts.track(**source, output=tmp_path / "ours.tck", dg=dg, seed_sphere="8,10,20,2", nseeds=9, arch="cpu")
+    ours, theirs = (nib.streamlines.load(tmp_path / f"{name}.tck").header for name in ("ours", "theirs"))
+    for name in ("step_size", "min_dist", "max_dist"):
+        assert float(ours[name]) == pytest.approx(float(theirs[name]), rel=1e-4), name

@@ -89,21 +89,21 @@ class GrowthOptions:
     """Options of streamline growth for every direction getter."""
 
     step_size: str | float = option(
-        None, GROWTH, "Step size in mm or, with the suffix 'vox', in units of the smallest voxel side.", unit="mm",
-        otherwise="0.5vox", common=True, affects="growth",
+        None, GROWTH, "Step size in mm or, with the suffix 'vox', in voxels: in units of their smallest side, or as in "
+        "tckgen of the cube root of their volume for ifod1, ifod2, sd_stream and fact.", unit="mm", otherwise="0.5vox",
+        common=True, affects="growth",
     )
     max_steps: int = option(
         None, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1,
         high=MOST_OF_HALF, absent=f"{OF_HALF}, or more if --max-length allows more", affects="growth",
     )
     min_length: str | float = option(
-        None, GROWTH, "Drop streamlines shorter than this, in mm or, with the suffix 'vox', in units of the smallest "
-        "voxel side; 0 keeps all.", unit="mm", absent=f"{SHORTEST}; 0 with --like dipy", common=True, affects="growth",
+        None, GROWTH, "Drop streamlines shorter than this, in mm or voxels as --step-size; 0 keeps all.", unit="mm",
+        absent=f"{SHORTEST}; 0 with --like dipy", common=True, affects="growth",
     )
     max_length: str | float = option(
-        None, GROWTH, "Greatest length of streamlines, in mm or, with the suffix 'vox', in units of the smallest voxel "
-        "side; --too-long says what becomes of longer ones.", unit="mm", absent="no limit but --max-steps", common=True,
-        affects="growth",
+        None, GROWTH, "Greatest length of streamlines, in mm or voxels as --step-size; --too-long says what becomes "
+        "of longer ones.", unit="mm", absent="no limit but --max-steps", common=True, affects="growth",
     )
     too_long: str = option(
         None, GROWTH, "Drop streamlines longer than --max-length, or truncate them: then the backward half is grown "
