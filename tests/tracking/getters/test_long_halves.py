@@ -59,7 +59,7 @@ def lengths(lines) -> list[float]:
     ({"dg": "ifod2"}, 602), ({"dg": "ifod2", "samples": 6}, 1002), ({"dg": "ifod2", "max_length": 250.0}, 1502),
     ({"dg": "ifod2", "max_length": 250.0, "max_steps": 70}, 70), ({"dg": "ifod1"}, 1002), ({"dg": "prob"}, 500),
     ({"dg": "prob", "max_length": 400.0}, 802),
-    ({"dg": "prob", "max_length": 40.0}, 500), ({"dg": "prob", "max_length": 1e5}, 10_000),
+    ({"dg": "prob", "max_length": 40.0}, 82), ({"dg": "prob", "max_length": 1e5}, 10_000),
 ])
 def test_the_limit_of_a_half_follows_from_that_of_streamlines(options, most):
     assert settings_on(Space(np.eye(4), (60, 60, 60)), Parameters.given(options)).max_steps == most

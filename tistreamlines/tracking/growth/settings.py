@@ -75,9 +75,9 @@ def steps_of_half(most: int | None) -> int:
     """Return the maximum number of steps of a half by default, if a streamline may have ``most``, or None for no limit.
 
     A half may have all of them, as in MRtrix3's tckgen. Two more show that a streamline is too long, although the last
-    one may be dropped.
+    one may be dropped. It must not come back from farther away, as backtracking might.
     """
-    return OF_HALF if most is None else min(max(most + 2, OF_HALF), MOST_OF_HALF)
+    return OF_HALF if most is None else min(most + 2, MOST_OF_HALF)
 
 
 # as MRtrix3's -minlength; on phantoms whose bundles are known, no shorter streamline connects the ends of one
@@ -95,7 +95,7 @@ class GrowthOptions:
     )
     max_steps: int = option(
         None, GROWTH, "Maximum number of steps in each direction from the seed.", unit="steps", low=1,
-        high=MOST_OF_HALF, absent=f"{OF_HALF}, or more if --max-length allows more", affects="growth",
+        high=MOST_OF_HALF, absent=f"as many as --max-length allows, {OF_HALF} without it", affects="growth",
     )
     min_length: str | float = option(
         None, GROWTH, "Drop streamlines shorter than this, in mm or voxels as --step-size; 0 keeps all.", unit="mm",
