@@ -98,12 +98,12 @@ class GrowthOptions:
         high=MOST_OF_HALF, absent=f"as many as --max-length allows, {OF_HALF} without it", affects="growth",
     )
     min_length: str | float = option(
-        None, GROWTH, "Drop streamlines shorter than this, in mm or voxels as --step-size; 0 keeps all.", unit="mm",
+        None, GROWTH, "Drop streamlines shorter than this, in mm or in voxels as --step-size; 0 keeps all.", unit="mm",
         absent=f"{SHORTEST}; 0 with --like dipy", common=True, affects="growth",
     )
     max_length: str | float = option(
-        None, GROWTH, "Greatest length of streamlines, in mm or voxels as --step-size; --too-long says what becomes "
-        "of longer ones.", unit="mm", absent="no limit but --max-steps", common=True, affects="growth",
+        None, GROWTH, "Greatest length of streamlines, in mm or in voxels as --step-size; --too-long says what "
+        "becomes of longer ones.", unit="mm", absent="no limit but --max-steps", common=True, affects="growth",
     )
     too_long: str = option(
         None, GROWTH, "Drop streamlines longer than --max-length, or truncate them: then the backward half is grown "
