@@ -657,8 +657,7 @@ class Ifod1(Choice):
     power : float, power, optional
         The probability of a step is that of the FOD to this power.
     trials : int, directions, default 1000
-        Random directions that are tried for a step; a streamline ends if none is accepted. As many are tried at a
-        seed.
+        Random directions that are tried for a step; a streamline ends if none is accepted.
 
     Raises
     ------
@@ -703,8 +702,7 @@ class Ifod2(Choice):
     power : float, power, optional
         The probability of a step is that of the FOD to this power.
     trials : int, directions, default 1000
-        Random directions that are tried for a step; a streamline ends if none is accepted. As many are tried at a
-        seed.
+        Random directions that are tried for a step; a streamline ends if none is accepted.
     samples : int, samples, default 4
         FOD amplitudes that make the probability of an arc, those at both of its ends among them. An arc has one
         point fewer; the last one is written, see downsample.

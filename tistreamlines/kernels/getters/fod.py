@@ -26,7 +26,7 @@ GATHERS = Constant("1: each lane reads separate rows, as threads of a GPU do at 
 POWERED = Constant("1: probabilities are raised to a power")
 STEADY = 1e-12  # least squared distance of a direction from the third axis that turns the grid
 OUTSIDE = -1.0e30  # instead of an amplitude outside the image, or where the nearest voxel has no FOD
-STARTS = 32  # rounds of 32 directions that are tried at a seed, of which the last ones are left out
+AT_SEED = 1000  # directions that are tried at a seed, tckgen's -max_attempts_per_seed
 NUMBER_BITS = 10  # of a try's number
 
 
@@ -34,7 +34,7 @@ class Fod(Record):
     """Tables of the method.
 
     ``threshold``, amplitude below which no path goes on; ``sine``, of half the greatest angle; ``tries``, directions that are
-    tried for a step, or at a seed; ``ratio``, by how much a path can be more probable than the best one of the
+    tried for a step; ``ratio``, by how much a path can be more probable than the best one of the
     grid; ``power`` of a path's probability.  ``grid``, for each direction of the grid and then 32 apart: sine of half its
     angle, cosine and sine of its azimuth; the last chunk repeats the first direction.
     """
@@ -246,11 +246,11 @@ def begin_anywhere(volume: Volume, p: vec3, method: Fod, scratch: HeadingScratch
         aim = scratch.peaks.kept[0]
     count = 0
     turn = 0
-    while (count == 0) & (turn < STARTS):
+    while (count == 0) & (32 * turn < AT_SEED):
         number = lane() + 32 * turn
         w = philox(lanes(c0), lanes(u32(0)), lanes(u32(0)), u32(number), u32(key[0]), u32(key[1]))
         value = amplitude(volume, p, everywhere(p), try_at_seed(method, aim, w))
-        first = team_first((value > method.threshold) & (number < method.tries))
+        first = team_first((value > method.threshold) & (number < AT_SEED))
         if first < 32:
             count = 1
             barrier()

@@ -73,8 +73,8 @@ class Ifod1Options(FodOptions):
         above=True, absent="1 for ifod1, 1 / samples for ifod2",
     )
     trials: int = option(
-        1000, MODEL, "Random directions that are tried for a step; a streamline ends if none is accepted. As many are "
-        "tried at a seed.", unit="directions", low=1, high=1000,
+        1000, MODEL, "Random directions that are tried for a step; a streamline ends if none is accepted.",
+        unit="directions", low=1, high=1000,
     )
 
 
