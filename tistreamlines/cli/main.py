@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib
-import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -44,11 +43,8 @@ MODULES |= dict.fromkeys(("fixels", "5tt"), "images")
 VIEW, LIVE = "view", "--live"  # with this flag, it is another command
 MODULES |= {f"{VIEW} {LIVE}": "live"}
 NAMES = {"5tt": "five_tissues", f"{VIEW} {LIVE}": "live"}  # of functions
-# commands that read a series, unless the cache has what is made of it
-OF_SERIES, CACHE = ((TRACK := "track"), "fod"), "--cache-dir"
-# the option of a device, and those with which other processes open it
-ARCH, ELSEWHERE = "--arch", ("--devices", "--resume")
-TURNS = "TISTREAMLINES_TURNS"  # the variable with which `batch` starts a run, which opens a device in its turn
+# commands that read a series, unless the cache has what is made of it, and their archs by default
+OF_SERIES, ARCH, CACHE = {"track": "auto", "fod": "cpu"}, "--arch", "--cache-dir"
 DONE, COULD_NOT, WRONG_USE = 0, 1, 2
 # what the user can do where the system refuses something
 ADVICE = {
@@ -66,10 +62,10 @@ def _begin_early(words: list[str]) -> None:
     """Begin what takes long without Python's lock, while libraries are imported."""
     if not any(word.startswith(CACHE) for word in words):
         unpack_ahead(words)
-    if words[0] == TRACK and TURNS not in os.environ and not any(word.startswith(ELSEWHERE) for word in words):
-        words = " ".join(words).replace(f"{ARCH}=", f"{ARCH} ").split()
-        if ARCH not in words or words[words.index(ARCH) + 1 :][:1] in (["auto"], ["cuda"]):
-            begin_cuda()
+    words = " ".join(words).replace(f"{ARCH}=", f"{ARCH} ").split()
+    arch = words[words.index(ARCH) + 1 :][:1] if ARCH in words else [OF_SERIES[words[0]]]
+    if arch in (["auto"], ["cuda"]):
+        begin_cuda()
 
 
 class _Commands(click.Group):

@@ -22,7 +22,7 @@ from ..io.regular import open_regular
 from ..run.finished import FinishedRun, difference_from, finished_run
 from . import interrupts
 from .cohort import PROGRAM, Subject, command_line
-from .main import TURNS
+from .track import TURNS
 
 DONE, BEFORE, FAILED, LEFT = "done", "done before", "failed", "not started"
 WITH_DEVICE = ("compile", "track")  # stages that follow once a run has its turn, and the device is its own

@@ -14,11 +14,11 @@ from ..run.api import track as run
 from ..run.result import TrackResult
 from ..tracking.registry import PRODUCTS
 from ..tracking.registry import citations as references
-from .main import TURNS
 from .options import VERBOSITY, GroupedCommand, group_option, options_of, parameter_options, verbosity
 from .printing import report_line, tell
 from .progress import Display
 
+TURNS = "TISTREAMLINES_TURNS"  # the variable with which `batch` starts a run
 IN_PLACE = (*PRODUCTS, "bids_out")  # options that name what is written without --output
 
 
