@@ -331,6 +331,18 @@ def test_folders_are_not_overwritten(folder, tmp_path, run):
     assert not leftovers(tmp_path)
 
 
+def test_the_name_of_an_image_is_no_name_of_a_new_folder(folder, tmp_path, run):
+    series, options = files_of(folder)
+    words = ("fod", *series, "--mask", options["mask"], "--model", "csd", "--lmax", "4", "-q")
+    one_line(run(*words, "-o", tmp_path / "wm.nii.gz"), 1, "to a folder", "without .nii.gz")
+    one_line(run(*words, "-o", tmp_path / "WM.MIF"), 1, "to a folder", "without .mif")
+    assert not leftovers(tmp_path)
+    (tmp_path / "old.mif").mkdir()
+    assert run(*words, "-o", tmp_path / "old.mif").code == 0
+    fixels = run("fixels", tmp_path / "old.mif" / "wmfod.mif", tmp_path / "fixels.nii", "-q")
+    one_line(fixels, 1, "to a folder", "without .nii")
+
+
 @pytest.mark.parametrize("stage", ["responses", "fit", "write", "place", "report"])
 def test_nothing_half_written_stays(folder, tmp_path, stage):
     class Ended(ts.Watcher):

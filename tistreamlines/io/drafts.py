@@ -21,6 +21,7 @@ from ..errors import OutputError
 from .regular import is_of_this_user, may_replace, name_of_user, open_regular
 
 TOKEN = 4  # random bytes in the name of a folder
+IMAGES = (".nii", ".nii.gz", ".mif", ".mif.gz", ".mih")  # how their names end
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
 _DRAFT = re.compile(rf"\.(.+)\.[0-9a-f]{{{2 * TOKEN}}}\.part", re.DOTALL)
@@ -273,8 +274,7 @@ def completed_folder(path: Path, replaced: Collection[str], *, force: bool) -> G
 
 def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -> None:
     """Raise OutputError unless a folder can be written at this path; ``replaced`` names files that may be lost."""
-    if not path.name:
-        raise OutputError(f"{path}: is no name of a folder; name one")
+    check_folder_name(path)
     if not path.is_dir():
         check_target(path, force=False)
         return
@@ -287,6 +287,15 @@ def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -
     place = real_path(path)
     if not os.access(place.parent, os.W_OK) or not may_replace(place):
         raise OutputError(f"{path}: no permission to replace it in folder {place.parent}; give another name")
+
+
+def check_folder_name(path: Path) -> None:
+    """Raise OutputError if a path names no folder, or if it is new and has the name of an image."""
+    if not path.name:
+        raise OutputError(f"{path}: is no name of a folder; name one")
+    suffix = next((suffix for suffix in IMAGES if path.name.lower().endswith(suffix)), None)
+    if suffix is not None and not path.exists():
+        raise OutputError(f"{path}: several images are written, to a folder; give its name, without {suffix}")
 
 
 def real_path(path: Path) -> Path:

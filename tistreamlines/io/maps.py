@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ..aliases import Array
 from ..errors import OutputError
 from ..space.batch import Space
-from .drafts import check_target, completed, explained, hidden_folder
+from .drafts import check_folder_name, check_target, completed, explained, hidden_folder
 
 SUFFIXES = (".nii.gz", ".nii")
 LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent
@@ -134,8 +134,7 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
         If the folder has other files, or another format of an image whose name MRtrix3 knows.
     """
     if not folder.exists():
-        if not folder.name:
-            raise OutputError(f"{folder}: is no name of a folder; name one")
+        check_folder_name(folder)
         check_target(folder, force=force)
         return
     if not folder.is_dir():
