@@ -3,6 +3,7 @@
 import gc
 import json
 import os
+from collections import deque
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from commands import importing, python
 from driven_kernels import codes, tripled
 from present import PRESENT
 
+from tistreamlines.backends.cuda.gpu import Gpu
 from tistreamlines.backends.driven import ahead, memory
+from tistreamlines.backends.driven.memory import IDLE_BYTES, Buffer
 from tistreamlines.backends.driven.program import GPUS, DrivenProgram, drives, opened
 from tistreamlines.backends.taichi import program as taichi_program
 from tistreamlines.devices import choose
@@ -238,3 +241,19 @@ def test_taichi_is_not_imported_where_all_is_compiled(device):
         done = python("-c", importing(__file__) + code, timeout=100)
         assert done.returncode == 0, done.stderr[-3000:]
     assert "taichi" not in json.loads(done.stdout.splitlines()[-1])
+
+
+def test_memory_is_freed_only_while_a_gpu_idles_unless_it_is_much():
+    freed, busy = [], {1: 0, 2: 600}
+    gpu = Gpu.__new__(Gpu)
+    vars(gpu).update(stream=1, _back=2, functions={"cuStreamQuery": busy.get}, is_done=lambda mark: True,
+                     _destroy=freed.append, _spent=deque([Buffer(0, 0, 1 << 20)]))
+    gpu._free()
+    assert not freed
+    busy[2] = 0
+    gpu._free()
+    assert len(freed) == 1
+    busy[1] = 600
+    gpu._spent.extend(Buffer(0, 0, IDLE_BYTES // 2 + 1) for _ in range(2))
+    gpu._free()
+    assert len(freed) == 3

@@ -167,5 +167,5 @@ def test_tracking_has_one_thread_of_blas_unless_the_user_sets_more(monkeypatch, 
     for name in limits.BLAS_VARIABLES:
         monkeypatch.setenv(name, "")
     monkeypatch.setenv(variable, number)
-    limits.keep_blas_single()
+    limits.keep_blas_single()  # which threads.py does not trust, since NumPy is loaded here
     assert os.environ["OPENBLAS_NUM_THREADS"] == kept

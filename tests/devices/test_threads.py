@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
+from tistreamlines.cli.limits import BLAS_VARIABLES
 from tistreamlines.devices.threads import ahead, in_threads
 
 
@@ -97,3 +101,21 @@ def test_a_task_that_is_ahead_has_ended_when_its_reader_stops():
     before = list(ended)
     time.sleep(0.05)
     assert ended == before
+
+
+@pytest.mark.parametrize(("first", "limits"), [("", 0), ("import numpy", 1)])
+def test_blas_is_single_by_the_environment_or_by_a_limit(first, limits):
+    """A user's script may have loaded NumPy before; then the environment has no effect."""
+    code = f"""
+{first}
+from tistreamlines.cli.limits import keep_blas_single
+keep_blas_single()
+import numpy
+from threadpoolctl import threadpool_info
+from tistreamlines.devices.threads import _limit, single_blas
+with single_blas():
+    print(_limit._count, max(library["num_threads"] for library in threadpool_info()))
+"""
+    unset = {name: value for name, value in os.environ.items() if name not in BLAS_VARIABLES}
+    out = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True, env=unset).stdout
+    assert out.split() == [str(limits), "1"]

@@ -220,6 +220,9 @@ def test_the_command_has_what_differs_from_the_defaults(kept):
     assert "-o out.trx" in line and "--nseeds 500" in line and "--dg prob" in line and "--include 1,2,3,4" in line
     plain = SimpleNamespace(**ts.Parameters().as_dict())
     assert changed_options({"parameters": vars(plain)}) == {}
+    long = {"max_length": 400.0}
+    for chosen in (long, {"max_steps": 500} | long, {"dg": "ifod2", "max_length": "80vox"}):
+        assert changed_options({"parameters": ts.Parameters(**chosen).as_dict()}) == chosen
 
 
 def test_nothing_to_show_is_shown():

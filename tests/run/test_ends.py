@@ -9,7 +9,7 @@ from dipy.core.sphere import Sphere
 
 import tistreamlines as ts
 from tistreamlines.kernels.stop_reasons import DROPPED, Stop
-from tistreamlines.options.parameters import Parameters, voxel_side
+from tistreamlines.options.parameters import Parameters
 from tistreamlines.run.ends import (
     FEWEST,
     LONG,
@@ -153,13 +153,20 @@ def test_angles_in_radians_and_long_steps_are_told_for_every_getter(dg):
         assert "not in radians" in said
     assert doubts(dg, step_size=f"{LONG}vox") == []
     (said,) = doubts(dg, step_size="3.6mm", max_angle=usual)
-    assert f"3.6 mm long, {3.6 / voxel_side(dg, SIDES):.2g} voxels" in said
+    assert f"3.6 mm long, {'1.6' if METHODS[dg].mean_side else '1.8'} voxels" in said
+
+
+def test_a_length_of_more_steps_than_a_half_may_have():
+    assert doubts("ifod1", step_size="0.04mm", max_length=400.0) == []
+    (said,) = doubts("ifod1", step_size="0.03mm", max_length=400.0)
+    assert "takes 13,333 steps of 0.03 mm, but a half ends after 10,000, at 300 mm" in said
+    assert doubts("ifod1", step_size="0.03mm", max_length=400.0, max_steps=800) == []
 
 
 @pytest.mark.parametrize("dg", sorted(set(METHODS) - VERTICES))
 def test_small_angles_of_small_steps_are_degrees(dg):
     """The radius of curvature is what matters: a 50th of a voxel and one degree are as half a voxel and 25."""
-    assert doubts(dg, step_size="0.02vox", max_angle=1.0) == []
+    assert doubts(dg, step_size="0.02vox", max_angle=1.0, max_length="10vox") == []
     assert doubts(dg, step_size="0.5vox", max_angle=SMALL_ANGLE + 0.1) == []
     angle = float(np.degrees(2 * np.arcsin(0.1 / (2 * STIFF))))
     for factor, count in ((1.01, 0), (0.99, 1)):

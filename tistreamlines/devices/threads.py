@@ -17,7 +17,7 @@ from . import usable_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
-_limited = threading.Event()  # whether the environment has limited OpenBLAS to one thread since before it was loaded
+_limit_holds = threading.Event()  # whether the environment limited OpenBLAS to one thread before it was loaded
 
 
 class _BlasLimit:
@@ -46,8 +46,9 @@ _limit = _BlasLimit()
 
 
 def note_single_blas() -> None:
-    """Note that the environment limits OpenBLAS, which is not loaded yet, to one thread in this process."""
-    _limited.set()
+    """Note that the environment limits OpenBLAS to one thread in this process, if NumPy has not loaded it before."""
+    if "numpy" not in sys.modules:
+        _limit_holds.set()
 
 
 @cache
@@ -55,7 +56,10 @@ def _is_openblas() -> bool:
     """Whether NumPy has OpenBLAS. To count its threads takes 20 to 60 ms, with Python's lock."""
     import numpy as np
 
-    return "openblas" in np.show_config("dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore[index]
+    try:
+        return "openblas" in np.show_config("dicts")["Build Dependencies"]["blas"]["name"]  # type: ignore[index]
+    except (KeyError, TypeError):  # a build that does not say what it has
+        return False
 
 
 @lru_cache(maxsize=1)
@@ -155,7 +159,7 @@ def single_blas() -> Generator[None, None, None]:
 
     Nested uses, and those of several threads at a time, cost nothing.
     """
-    if _limited.is_set() and _is_openblas():
+    if _limit_holds.is_set() and _is_openblas():
         yield
         return
     _limit.enter()

@@ -51,12 +51,13 @@ def changed_options(record: Record) -> Json:
     if not is_tracked(record):
         usual = defaults()
         return {name: value for name, value in parameters.items() if value != usual[name]}
-    named = ("dg", "model", "stopping", "like", "sh_basis", "sphere", "asymmetric", *SOURCES)
+    named = ("dg", "model", "stopping", "like", "sh_basis", "sphere", "asymmetric", "max_length", *SOURCES)
     chosen = {name: parameters[name] for name in named if parameters.get(name) is not None}
     usual = {**_usual(json.dumps(chosen), tuple(options()))}
     source = next((name for name in SOURCES if parameters.get(name)), "model")
     usual |= dict.fromkeys((*SOURCES, "sh_basis", "like")) | {"sphere": "default", "asymmetric": False}
     usual |= {"dg": default_method(source), "stopping": METHODS[parameters["dg"]].defaults.get("stopping", "threshold")}
+    usual["max_length"] = METHODS[parameters["dg"]].defaults.get("max_length")
     usual["model"] = METHODS[parameters["dg"]].defaults.get("model") if source == "model" else None
     return {
         name: value for name, value in parameters.items()

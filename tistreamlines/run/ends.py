@@ -18,6 +18,7 @@ from ..option import flag
 from ..options.parameters import Parameters, voxel_side
 from ..space.batch import Batch
 from ..space.sphere import SPHERES, load_sphere
+from ..tracking.growth.settings import MOST_OF_HALF, steps_within
 from ..tracking.growth.statistics import Statistics
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED
@@ -44,7 +45,7 @@ WHERE_ENDED = {  # and if most halves ended for a reason
     Stop.END_POINT: "lower the threshold of the stop map or FA, in its unit",
     Stop.OUTSIDE_IMAGE: "check that seeds and maps lie in this image's space",
     Stop.NO_DIRECTION: "widen --max-angle, lower the threshold of directions, or check the axes of directions",
-    Stop.MAX_LENGTH: "raise --max-steps or --step-size",
+    Stop.MAX_LENGTH: "raise --max-length, --max-steps or --step-size",
     Stop.VALID_END: "check that the mask or the tissue maps of the stopping rule lie in white matter",
     Stop.INVALID_END: "check that the tissue maps are in their order and place",
 }
@@ -121,6 +122,12 @@ def doubts_of_steps(
             f"--step-size {parameters.step_size}: a step is {step:.3g} mm long, {step / voxel:.2g} voxels, so that "
             f"streamlines jump over voxels; give at most {LONG:g}vox"
         )
+    _, most = steps_within(step_mm, 0.0, parameters.max_mm(voxel_sizes))
+    if parameters.max_steps is None and most is not None and most > MOST_OF_HALF:
+        doubts.append(
+            f"--max-length {parameters.max_length} takes {most:,} steps of {step_mm:.3g} mm, but a half ends after "
+            f"{MOST_OF_HALF:,}, at {MOST_OF_HALF * step_mm:.3g} mm: give less, or a longer --step-size"
+        )
     return doubts
 
 
@@ -187,7 +194,9 @@ def _no_direction(parameters: Parameters, step_mm: float) -> str:
 
 def _maximum(parameters: Parameters, step_mm: float) -> str:
     if parameters.max_steps is None:
-        return f"at --max-length {parameters.max_length}: give more, or check whether the maps end streamlines anywhere"
+        most = f"after the greatest number of steps, {MOST_OF_HALF:,} or {MOST_OF_HALF * step_mm:.3g} mm"
+        advice = "give more, a longer --step-size, or check whether the maps end streamlines anywhere"
+        return f"at --max-length {parameters.max_length}, or {most}: {advice}"
     after = f"after --max-steps {parameters.max_steps}, at {parameters.max_steps * step_mm:.3g} mm"
     return f"{after}: give a longer --step-size or more steps, or check whether the maps end streamlines anywhere"
 

@@ -51,7 +51,8 @@ class Settings:
     @property
     def bounds(self) -> tuple[int, int]:
         """Minimum and maximum number of steps of an accepted streamline."""
-        return max(self.fewest_steps, 1), 2 * self.max_steps if self.most_steps is None else self.most_steps
+        most = 2 * self.max_steps
+        return max(self.fewest_steps, 1), most if self.most_steps is None else min(self.most_steps, most)
 
 
 def bytes_of(gigabytes: float | None) -> int | None:
@@ -75,7 +76,7 @@ def steps_of_half(most: int | None) -> int:
     """Return the maximum number of steps of a half by default, if a streamline may have ``most``, or None for no limit.
 
     A half may have all of them, as in MRtrix3's tckgen. Two more show that a streamline is too long, although the last
-    one may be dropped. It must not come back from farther away, as backtracking might.
+    one may be dropped. With many more, a half that is too long could come back by backtracking.
     """
     return OF_HALF if most is None else min(most + 2, MOST_OF_HALF)
 
