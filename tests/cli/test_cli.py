@@ -10,6 +10,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from commands import python
+from streamlines import lengths
 from written import STEP, read, save
 
 from tistreamlines.devices import ARCHS, Device
@@ -22,11 +23,6 @@ STATS = {
     "seconds",
 }
 SECONDS = {"load", "prepare", "compile", "track", "write", "total"}
-
-
-def lengths(streamlines):
-    """Length of each, mm."""
-    return np.array([np.linalg.norm(np.diff(s, axis=0), axis=1).sum() for s in streamlines])
 
 
 class TestHelp:

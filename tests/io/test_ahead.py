@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tistreamlines.cli import main
+from tistreamlines.devices import gpu
 from tistreamlines.errors import InputError
 from tistreamlines.io import ahead, unpacking
 from tistreamlines.io.images import open_image, read_series
@@ -143,7 +144,7 @@ def test_a_file_that_does_not_fit_in_memory_has_no_content(tmp_path, monkeypatch
 ])
 def test_the_driver_of_a_gpu_starts_beside_imports(monkeypatch, words, expected):
     begun = []
-    monkeypatch.setattr(main, "begin_cuda", lambda: begun.append(1))
+    monkeypatch.setattr(gpu, "begin_cuda", lambda: begun.append(1))
     with pytest.raises(SystemExit):
         main.main(words)
     assert len(begun) == expected

@@ -36,6 +36,11 @@ def batch_of(lines) -> Batch:
     return Batch(np.concatenate(lines), offsets, np.zeros((n, 3)), np.zeros(n), np.zeros(n), np.zeros((n, 2)))
 
 
+def lengths(lines) -> np.ndarray:
+    """Length of each line, (n,), mm."""
+    return np.array([np.linalg.norm(np.diff(np.asarray(line), axis=0), axis=1).sum() for line in lines])
+
+
 def through(lines: Sequence[np.ndarray], points: np.ndarray, near: float = 1e-4) -> list[list[int]]:
     """Numbers of the lines of which a point lies at each of ``points`` (n, 3)."""
     numbers = np.repeat(np.arange(len(lines)), [len(line) for line in lines])

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import threading
 
-from ..devices.threads import note_single_blas
 from ..errors import TrackingError
 
 # MB of addresses with which no command gets beyond its libraries; OpenBLAS waits for ever with a little less
@@ -42,6 +41,8 @@ def keep_blas_single() -> None:
     0.003.
     """
     if not any(map(os.environ.get, BLAS_VARIABLES)):
+        from ..devices.threads import note_single_blas
+
         os.environ[BLAS_VARIABLES[0]] = "1"
         note_single_blas()
 

@@ -12,7 +12,6 @@ from typing import NoReturn
 import click
 
 from .. import __version__
-from ..devices.gpu import begin_cuda
 from ..errors import ParameterError, TrackingError
 from ..io.ahead import unpack_ahead
 from ..plugins import PluginWarning, culprit
@@ -65,7 +64,9 @@ def _begin_early(words: list[str]) -> None:
     words = " ".join(words).replace(f"{ARCH}=", f"{ARCH} ").split()
     arch = words[words.index(ARCH) + 1 :][:1] if ARCH in words else [OF_SERIES[words[0]]]
     if arch in (["auto"], ["cuda"]):
-        begin_cuda()
+        from ..devices import gpu  # which other commands, such as --version, can do without
+
+        gpu.begin_cuda()
 
 
 class _Commands(click.Group):

@@ -21,7 +21,6 @@ from ..errors import OutputError
 from .regular import is_of_this_user, may_replace, name_of_user, open_regular
 
 TOKEN = 4  # random bytes in the name of a folder
-IMAGES = (".nii", ".nii.gz", ".mif", ".mif.gz", ".mih")  # how their names end
 REMOVALS = 1000  # attempts to remove a folder to which a thread may still write
 
 _DRAFT = re.compile(rf"\.(.+)\.[0-9a-f]{{{2 * TOKEN}}}\.part", re.DOTALL)
@@ -291,11 +290,13 @@ def check_folder_target(path: Path, replaced: Collection[str], *, force: bool) -
 
 def check_folder_name(path: Path) -> None:
     """Raise OutputError if a path names no folder, or if it is new and has the name of an image."""
+    from .images import ENDINGS  # whose libraries are not needed for a draft
+
     if not path.name:
         raise OutputError(f"{path}: is no name of a folder; name one")
-    suffix = next((suffix for suffix in IMAGES if path.name.lower().endswith(suffix)), None)
-    if suffix is not None and not path.exists():
-        raise OutputError(f"{path}: several images are written, to a folder; give its name, without {suffix}")
+    ending = next((ending for ending in ENDINGS if path.name.lower().endswith(ending)), None)
+    if ending is not None and not path.exists():
+        raise OutputError(f"{path}: images are written to a folder; give its name, without {ending}")
 
 
 def real_path(path: Path) -> Path:

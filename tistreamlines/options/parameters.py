@@ -23,9 +23,10 @@ from ..fit.shells import b_values_of
 from ..io.orientations import default_basis
 from ..io.response import AUTO, WAYS, is_file, response_text
 from ..option import ball_of, check_value, companions, flag, part_of, record_value
+from ..space.batch import mean_side
 from ..space.harmonics import BASES, frame_of
 from ..tracking import registry
-from ..tracking.growth.settings import OF_HALF, ROUNDING, SHORTEST
+from ..tracking.growth.settings import ROUNDING, SHORTEST, steps_of_half
 from ..tracking.registry import METHODS, PRODUCTS, STOPPING_RULES
 from ..tracking.selection.options import SEEDS_EACH
 from ..tracking.selection.places import sphere_in
@@ -169,7 +170,7 @@ class Parameters(PackageOptions):
         if self.keep is None:
             self._set("keep", "all")
         if self.max_steps is None and self.max_length is None:
-            self._set("max_steps", OF_HALF)
+            self._set("max_steps", steps_of_half(None))
         if self.min_length is None:
             self._set("min_length", 0.0 if self.like else SHORTEST)
         if self.downsample is None:
@@ -465,7 +466,7 @@ def voxel_side(dg: str, voxel_sizes: npt.ArrayLike | np.ndarray) -> float:
     """
     sides = np.asarray(voxel_sizes, float)
     if METHODS[dg].mean_side and np.ptp(sides) > ROUNDING * sides.max():
-        return float(np.prod(sides) ** (1 / len(sides)))
+        return mean_side(sides)
     return float(sides.min())
 
 

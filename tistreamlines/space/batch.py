@@ -380,6 +380,11 @@ class Space:
         return _apply(self.affine, points)
 
 
+def mean_side(voxel_sizes: npt.ArrayLike) -> float:
+    """Return the side in mm of a cube that is as large as a voxel, whose sides are (3,) mm."""
+    return float(np.prod(np.asarray(voxel_sizes, float)) ** (1 / 3))
+
+
 def _apply(affine: npt.NDArray[np.float64], points: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """Transform points without a library of linear algebra, whose threads wait busily and whose last digits differ."""
     x, y, z = np.ascontiguousarray(np.moveaxis(np.asarray(points), -1, 0), np.float64)

@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 from nights import at_night
 from scipy.ndimage import gaussian_filter
+from streamlines import lengths
 
 import tistreamlines as ts
+from tistreamlines.space.batch import mean_side
 from tistreamlines.space.harmonics import sampling_matrix
 
 SHAPE, SEEDS = (150, 30, 24), 1500
@@ -52,10 +54,9 @@ def draw_options(number: int) -> tuple[str, str, dict[str, object]]:
     """Shape of the voxels, direction getter and options of a run."""
     rng = random.Random(number)
     shape, dg = rng.choice(list(SIDES)), rng.choice(["ifod2", "ifod2", "ifod2", "ifod1"])
-    side = float(np.prod(SIDES[shape]) ** (1 / 3))
     chosen = {name: rng.choice(values) for name, (_, values) in VALUES.items() if rng.random() < 0.4}
     if "step_size" in chosen:
-        chosen["step_size"] = round(side * chosen["step_size"] * (1 if dg == "ifod2" else 0.3), 3)
+        chosen["step_size"] = round(mean_side(SIDES[shape]) * chosen["step_size"] * (1 if dg == "ifod2" else 0.3), 3)
     if dg == "ifod1":
         chosen.pop("samples", None)
     if rng.random() < 0.6:
@@ -90,8 +91,3 @@ def test_as_many_streamlines_of_the_same_lengths(mazes, tmp_path, number):
         error = np.sqrt(np.var(ours) / len(ours) + np.var(theirs) / len(theirs))
         # a bound of lengths counts steps here, and their chords there
         assert abs(np.mean(ours) - np.mean(theirs)) < FAR * error + 0.5, (np.mean(ours), np.mean(theirs), options)
-
-
-def lengths(lines) -> np.ndarray:
-    """Length of each line."""
-    return np.array([np.linalg.norm(np.diff(np.asarray(line), axis=0), axis=1).sum() for line in lines])

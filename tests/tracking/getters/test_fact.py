@@ -11,7 +11,7 @@ import pytest
 from dialects import reals, run
 from distributions import unit
 from scipy.spatial import cKDTree
-from streamlines import through
+from streamlines import lengths, through
 
 import tistreamlines as ts
 from tistreamlines.kernels.getters.along_peaks import Fact, peak_at
@@ -127,14 +127,10 @@ def of_tckgen(folder, peaks, words):
     return [np.array(line) for line in nib.streamlines.load(folder / "a.tck").streamlines]
 
 
-def lengths_of(lines) -> np.ndarray:
-    return np.array([np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines])
-
-
 @needs_mrtrix
 def test_streamlines_are_those_of_tckgen_but_for_chance(tmp_path):
-    theirs = lengths_of(of_tckgen(tmp_path, crossing(), f"-seed_image seeds.nii -seeds {SEEDS}"))
-    ours = lengths_of(list(tracked(crossing(), nseeds=SEEDS)))
+    theirs = lengths(of_tckgen(tmp_path, crossing(), f"-seed_image seeds.nii -seeds {SEEDS}"))
+    ours = lengths(list(tracked(crossing(), nseeds=SEEDS)))
     share = len(theirs) / SEEDS
     assert 0.1 < share < 0.9
     assert abs(len(ours) / SEEDS - share) < 4 * np.sqrt(2 * share * (1 - share) / SEEDS)

@@ -14,6 +14,7 @@ from distributions import unit
 from fod_kernels import SHAPE, amplitudes, arcs, courses, crossing, likelihoods
 from scipy.ndimage import map_coordinates
 from scipy.stats import kstest
+from streamlines import lengths
 
 import tistreamlines as ts
 from tistreamlines.kernels.getters import ifod2
@@ -180,11 +181,10 @@ def same(batch, other):
 
 def figures(lines):
     """Share of accepted seeds, lengths of streamlines, and in how many voxels' neighbourhoods each was."""
-    lengths = np.array([np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines])
     visits = [np.unique(np.clip(np.rint(line / 2).astype(int), 0, np.array(SHAPE) - 1), axis=0) for line in lines]
     density = np.zeros(SHAPE)
     np.add.at(density, tuple(np.concatenate(visits).T), 1)
-    return len(lines) / SEEDS, lengths, density
+    return len(lines) / SEEDS, lengths(lines), density
 
 
 @pytest.mark.skipif(shutil.which("tckgen") is None, reason="MRtrix3 is not installed")

@@ -7,6 +7,7 @@ import nibabel as nib
 import numpy as np
 import pytest
 from nights import at_night
+from streamlines import lengths
 
 import tistreamlines as ts
 from tistreamlines.options.parameters import Parameters
@@ -24,7 +25,7 @@ def field(tmp_path_factory):
     folder, shape = tmp_path_factory.mktemp("field"), (LONG, 31, 31)
     fods = np.broadcast_to(np.float32(2 * sampling_matrix([[1.0, 0, 0]], 8, "tournier07")[0]), (*shape, 45))
     peaks = np.broadcast_to(np.float32([1, 0, 0]), (*shape, 3))
-    for name, values in (("fods", fods), ("peaks", peaks), ("ones", np.ones(shape, np.float32))):
+    for name, values in (("fods", fods), ("peaks", peaks)):
         nib.save(nib.Nifti1Image(values, np.eye(4)), folder / f"{name}.nii")
     return folder
 
@@ -48,11 +49,6 @@ def test_lengths_are_those_of_tckgen(field, tmp_path, dg, options):
     assert max(theirs) > LONG - AT  # the limit of a half would show
     error = np.sqrt(np.var(ours) / len(ours) + np.var(theirs) / len(theirs))
     assert abs(np.mean(ours) - np.mean(theirs)) < 3 * error + 0.5
-
-
-def lengths(lines) -> list[float]:
-    """Length of each line."""
-    return [float(np.linalg.norm(np.diff(np.asarray(line), axis=0), axis=1).sum()) for line in lines]
 
 
 @pytest.mark.parametrize(("options", "most"), [

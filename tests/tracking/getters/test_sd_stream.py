@@ -14,7 +14,7 @@ from distributions import unit
 from fod_kernels import SHAPE, crossing, lobes
 from peak_kernels import codes_of, directions_of, peaks
 from scipy.spatial import cKDTree
-from streamlines import through
+from streamlines import lengths, through
 
 import tistreamlines as ts
 from tistreamlines.kernels.orientation.peaks import NONE
@@ -157,11 +157,10 @@ def of_tckgen(folder, fod, mask, words, **environment):
 
 def arrived(lines):
     """Share of seeds, lengths, and how many streamlines were in each voxel."""
-    lengths = np.array([np.linalg.norm(np.diff(line, axis=0), axis=1).sum() for line in lines])
     density = np.zeros(SHAPE)
     for line in lines:
         density[tuple(np.unique(np.clip(np.rint(line / 2).astype(int), 0, np.array(SHAPE) - 1), axis=0).T)] += 1
-    return len(lines) / SEEDS, lengths, density
+    return len(lines) / SEEDS, lengths(lines), density
 
 
 @needs_mrtrix

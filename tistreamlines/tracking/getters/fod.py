@@ -19,6 +19,7 @@ from ...kernels.getters.shared import read_row, read_stop
 from ...linker.lang import Func, Record, Stage
 from ...linker.parts import host
 from ...option import MODEL, option
+from ...space.batch import mean_side
 from ...space.cones import cone_grid
 from ...space.harmonics import basis_of, from_harmonics, order_of, to_descoteaux
 from ...space.sphere import round_up
@@ -156,10 +157,9 @@ def describe_second(scheme: Scheme, options: Ifod2Options) -> tuple[Ifod1Getter,
     """Return the getter of iFOD2 and its rows; see :func:`_describe`."""
     order, parts = order_of_fods(scheme), options.samples - 1
     power = options.power or 1 / options.samples
-    side = float(np.prod(scheme.voxel_sizes)) ** (1 / 3)
     if parts * scheme.step_mm > FARTHEST * min(scheme.voxel_sizes):
         raise ParameterError(f"--step-size is more than {FARTHEST} voxels: give a shorter one")
-    probability = _arc_probability(_lobe(order), parts, parts * scheme.step_mm / side, power)
+    probability = _arc_probability(_lobe(order), parts, parts * scheme.step_mm / mean_side(scheme.voxel_sizes), power)
     cone = cone_grid(math.radians(options.max_angle), probability)
     return _describe(scheme, options, order, cone, power, Ifod2Getter, parts)
 

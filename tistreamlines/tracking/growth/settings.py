@@ -90,8 +90,8 @@ class GrowthOptions:
     """Options of streamline growth for every direction getter."""
 
     step_size: str | float = option(
-        None, GROWTH, "Step size in mm or, with the suffix 'vox', in voxels: in units of their smallest side, or as in "
-        "tckgen of the cube root of their volume for ifod1, ifod2, sd_stream and fact.", unit="mm", otherwise="0.5vox",
+        None, GROWTH, "Step size in mm or, with the suffix 'vox', in voxels. Their unit is the smallest side, or, with "
+        "ifod1, ifod2, sd_stream and fact, the cube root of the volume, as in tckgen.", unit="mm", otherwise="0.5vox",
         common=True, affects="growth",
     )
     max_steps: int = option(

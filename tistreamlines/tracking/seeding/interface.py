@@ -20,7 +20,7 @@ from ...devices.threads import in_threads, single_blas
 from ...errors import InputError, ParameterError
 from ...io.images import AnyPath, silent
 from ...option import flag
-from ...space.batch import Space
+from ...space.batch import Space, mean_side
 from ..stopping.segmentation import TissueFiles, read_tissues
 from ..tables.rows import of_windows
 from .more_seeds import cells_around, voxels_by_share
@@ -150,7 +150,7 @@ class InterfaceSeeds(DrawnSeeds):
         reals = self.draw.attempts(first, items, attempts)
         begun = self.voxels[voxels_by_share(self._sums, reals[:, :2])] + (reals[:, 2:5].astype(np.float64) - 0.5)
         points, success = Space(self.affine, self.space.shape).to_ras(begun), np.empty(len(items), bool)
-        side = np.float32(np.prod(self.segmentation.space.voxel_sizes) ** (1 / 3))  # rounded: alike on all machines
+        side = np.float32(mean_side(self.segmentation.space.voxel_sizes))  # rounded: alike on all machines
         shifts = (reals[:, 5:].astype(np.float64) - 0.5) * (SIDES * float(side))
 
         def search(first: int) -> None:
