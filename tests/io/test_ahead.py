@@ -1,6 +1,7 @@
-"""The content of a series that is unpacked while libraries are imported."""
+"""The content and the hash of a series, made while libraries are imported."""
 
 import gzip
+import hashlib
 import struct
 
 import nibabel as nib
@@ -12,6 +13,7 @@ from tistreamlines.devices import gpu
 from tistreamlines.errors import InputError
 from tistreamlines.io import ahead, unpacking
 from tistreamlines.io.images import open_image, read_series
+from tistreamlines.run.inputs import hashing
 
 SHAPE = (6, 5, 4, 9)
 
@@ -23,7 +25,7 @@ def saved(path, order="<", kind=nib.Nifti1Image):
 
 
 def unpacked(path):
-    ahead.unpack_ahead(["--mask", "missing.nii.gz", str(path)])
+    ahead.begin(["--mask", "missing.nii.gz", str(path)], unpacks=True)
     return ahead.content_ahead(path)
 
 
@@ -32,7 +34,7 @@ def test_the_content_is_that_of_the_file_and_is_taken_once(tmp_path, order, monk
     path = saved(tmp_path / "dwi.nii.gz", order)
     (tmp_path / "mask.nii.gz").write_bytes(b"smaller")
     monkeypatch.chdir(tmp_path)
-    ahead.unpack_ahead(["--mask", "mask.nii.gz", "./dwi.nii.gz"])
+    ahead.begin(["--mask", "mask.nii.gz", "./dwi.nii.gz"], unpacks=True)
     read = []
     monkeypatch.setattr(unpacking, "unpack", lambda *all: read.append(all) or ahead.unpack(*all))
     for opened in (open_image("dwi.nii.gz"), open_image(path)):
@@ -68,7 +70,7 @@ def content_with(packed, place, form, *values):
 def test_another_format_or_no_file_has_none(tmp_path):
     assert unpacked(saved(tmp_path / "dwi.nii.gz", kind=nib.Nifti2Image)) is None
     assert unpacked(tmp_path / "missing.nii.gz") is None
-    ahead.unpack_ahead([])
+    ahead.begin([], unpacks=True)
 
 
 def test_values_beyond_the_header_are_cut_off(tmp_path):
@@ -86,20 +88,39 @@ def test_a_damaged_file_is_named_as_without_it(tmp_path):
         with pytest.raises(InputError) as error:
             read_series(*open_image(path))
         messages.append(str(error.value))
-        ahead.unpack_ahead([str(path)])
+        ahead.begin([str(path)], unpacks=True)
     assert messages[0] == messages[1]
 
 
 @pytest.mark.parametrize(("words", "expected"), [
-    (["track", "dwi.nii.gz", "--dg", "none"], 1), (["fod", "dwi.nii.gz"], 1), (["map", "dwi.nii.gz"], 0),
-    (["track", "dwi.nii.gz", "--cache-dir", "cache"], 0), (["track", "dwi.nii.gz", "--cache-dir=cache"], 0),
+    (["track", "dwi.nii.gz", "--dg", "none"], [True]), (["fod", "dwi.nii.gz"], [True]), (["map", "dwi.nii.gz"], []),
+    (["track", "dwi.nii.gz", "--cache-dir", "cache"], [False]), (["track", "dwi.nii.gz", "--cache-dir=cache"], [False]),
 ])
 def test_commands_that_read_a_series_begin_early(monkeypatch, words, expected):
     begun = []
-    monkeypatch.setattr(main, "unpack_ahead", begun.append)
+    monkeypatch.setattr(ahead, "begin", lambda _, unpacks: begun.append(unpacks))
     with pytest.raises(SystemExit):
         main.main(words)
-    assert len(begun) == expected
+    assert begun == expected
+
+
+def test_the_largest_image_is_hashed_once_and_nothing_is_unpacked(tmp_path):
+    path = saved(tmp_path / "dwi.nii.gz")
+    (tmp_path / "mask.nii").write_bytes(b"smaller")
+    (tmp_path / "earlier.trx").write_bytes(bytes(2 * path.stat().st_size))
+    ahead.begin(["--mask", str(tmp_path / "mask.nii"), str(path), str(tmp_path / "earlier.trx")], unpacks=False)
+    assert ahead.content_ahead(path) is None
+    assert ahead.digest_ahead(path) == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert ahead.digest_ahead(path) is None
+    assert ahead.digest_ahead(tmp_path / "mask.nii") is ahead.digest_ahead(tmp_path / "earlier.trx") is None
+
+
+def test_the_record_has_the_hash_of_the_file_as_it_is_now(tmp_path):
+    path = saved(tmp_path / "dwi.nii.gz")
+    ahead.begin([str(path)], unpacks=False)
+    ahead._digests[str(path)].join()
+    path.write_bytes(path.read_bytes() + b"more")
+    assert hashing({"dwi": path})() == {"dwi": hashlib.sha256(path.read_bytes()).hexdigest()}
 
 
 def test_a_path_behind_a_link_means_what_the_system_means(tmp_path):
@@ -115,7 +136,7 @@ def test_a_path_behind_a_link_means_what_the_system_means(tmp_path):
 
 def test_a_file_that_changes_meanwhile_has_no_content(tmp_path):
     path = saved(tmp_path / "dwi.nii.gz")
-    ahead.unpack_ahead([str(path)])
+    ahead.begin([str(path)], unpacks=True)
     for thread in ahead._contents.values():
         thread.join()
     (tmp_path / "new").write_bytes(saved(path, ">").read_bytes())
@@ -125,8 +146,8 @@ def test_a_file_that_changes_meanwhile_has_no_content(tmp_path):
 
 def test_what_nothing_reads_is_forgotten(tmp_path):
     path = saved(tmp_path / "dwi.nii.gz")
-    ahead.unpack_ahead([str(path)])
-    ahead.forget()
+    ahead.begin([str(path)], unpacks=True)
+    ahead.forget_content()
     assert ahead.content_ahead(path) is None
 
 

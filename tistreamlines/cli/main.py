@@ -13,7 +13,7 @@ import click
 
 from .. import __version__
 from ..errors import ParameterError, TrackingError
-from ..io.ahead import unpack_ahead
+from ..io import ahead
 from ..plugins import PluginWarning, culprit
 from . import interrupts
 from .limits import check_limits, is_unlimited
@@ -59,8 +59,7 @@ THREADS = "raise the limit of processes (ulimit -u), or give fewer with --thread
 
 def _begin_early(words: list[str]) -> None:
     """Begin what takes long without Python's lock, while libraries are imported."""
-    if not any(word.startswith(CACHE) for word in words):
-        unpack_ahead(words)
+    ahead.begin(words, unpacks=not any(word.startswith(CACHE) for word in words))
     words = " ".join(words).replace(f"{ARCH}=", f"{ARCH} ").split()
     arch = words[words.index(ARCH) + 1 :][:1] if ARCH in words else [OF_SERIES[words[0]]]
     if arch in (["auto"], ["cuda"]):

@@ -1,25 +1,31 @@
-"""The content of gzip files: unpacked in one call, and that of a command's series while libraries are imported.
+"""The content of gzip files, unpacked in one call, and that of a command's series and its hash beside imports.
 
-To unpack a series of 0.2 GB takes a core 0.3 s, without Python's lock, which imports hold for 0.6 s. This module
-imports little, so it can begin before them.
+To unpack a series of 0.2 GB takes a core 0.3 s, and to hash it 0.2 s. Neither needs Python's lock, which imports hold
+for 0.6 s. This module imports little, so it can begin before them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import struct
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from types import ModuleType
+from typing import IO, Generic, TypeVar
 
+HASHED = 1 << 22  # bytes that are hashed at a time, without Python's lock
+ENDINGS = (".nii", ".nii.gz", ".mif", ".mif.gz")  # of a series
 UNPACKED = 1 << 22  # bytes that are unpacked at a time, in memory that is used again
 GROUP = 1 << 28  # bytes of the volumes of a large image that are unpacked before others
 BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .mgz
 HEADER, DIMENSIONS, BITS, OFFSET = 348, 40, 72, 108  # bytes of NIfTI's header, and where its fields lie
 State = tuple[int, int, int, int]  # device, number, size and time of a file
-_contents: dict[str, SeriesContent] = {}
+T = TypeVar("T")
+_contents: dict[str, OfFile[bytes | None]] = {}
+_digests: dict[str, OfFile[str]] = {}
 
 
 def quick_zlib() -> ModuleType:
@@ -47,57 +53,83 @@ def unpack(packed: bytes, most: int) -> bytes | None:
     return content if stream.eof and not stream.unused_data else None
 
 
-class SeriesContent(threading.Thread):
-    """A thread that unpacks a NIfTI file of a moderate size; of any other file it has no content."""
+def sha256(file: IO[bytes]) -> str:
+    """Return the SHA-256 of an open file as 64 hexadecimal digits."""
+    digest = hashlib.sha256()
+    while block := file.read(HASHED):
+        digest.update(block)
+    return digest.hexdigest()
 
-    def __init__(self, path: str) -> None:
-        super().__init__(name="content", daemon=True)
-        self._path = path
-        self._state: State | None = None
-        self._content: bytes | None = None
+
+class OfFile(threading.Thread, Generic[T]):
+    """A thread that computes something of a file; an error is left to who reads the file later."""
+
+    def __init__(self, path: str, compute: Callable[[IO[bytes]], T]) -> None:
+        super().__init__(name="ahead", daemon=True)
+        self._path, self._compute = path, compute
+        self._result: tuple[State, T] | None = None
+        with suppress(RuntimeError):  # the system starts no more threads
+            self.start()
 
     def run(self) -> None:
-        """Unpack the file; an error is left to the later reader."""
-        with suppress(Exception):
-            with open(self._path, "rb") as file:  # noqa: PTH123  (pathlib is imported later)
-                status, packed = os.fstat(file.fileno()), file.read(UNPACKED)
-                size = _size_of(packed)
-                if not (0 < size <= GROUP and _has_memory(status.st_size + size + BEYOND)):
-                    return
-                packed += file.read()
-            content = unpack(packed, size + BEYOND)
-            if content is not None and len(content) < size + BEYOND:
-                self._state, self._content = _state_of(status), content
+        """Read the file."""
+        with suppress(Exception), open(self._path, "rb") as file:  # noqa: PTH123  (pathlib is imported later)
+            self._result = _state_of(os.fstat(file.fileno())), self._compute(file)
 
-    def content_of(self, path: str) -> bytes | None:
-        """Return the content, unless the file has changed since."""
-        self.join()
+    def result(self) -> T | None:
+        """Wait for the result; return it, unless there is none or the file has changed since."""
+        if self.ident is not None:
+            self.join()
         with suppress(OSError):
-            return self._content if _state_of(os.stat(path)) == self._state else None  # noqa: PTH116
+            if self._result is not None and _state_of(os.stat(self._path)) == self._result[0]:  # noqa: PTH116
+                return self._result[1]
         return None
 
 
-def unpack_ahead(arguments: Iterable[str]) -> None:
-    """Begin to unpack the largest gzipped NIfTI file among the arguments of a command."""
-    forget()
-    files = [name for name in arguments if name.endswith(".nii.gz") and os.path.isfile(name)]  # noqa: PTH113
-    if not files:
-        return
-    with suppress(OSError, RuntimeError):  # the file is gone, or the system starts no more threads
-        content = SeriesContent(path := os.path.realpath(max(files, key=os.path.getsize)))
-        content.start()
-        _contents[path] = content
+def begin(arguments: Iterable[str], *, unpacks: bool) -> None:
+    """Begin to hash the largest image among a command's arguments, and to unpack the largest gzipped NIfTI file."""
+    _contents.clear()
+    _digests.clear()
+    images = sorted((size, os.path.realpath(name)) for name in arguments if (size := _image_bytes(name)))
+    for _, path in images[-1:]:
+        _digests[path] = OfFile(path, sha256)
+    for path in [path for _, path in images if path.endswith(".nii.gz")][-1:]:
+        if unpacks:
+            _contents[path] = OfFile(path, _unpacked)
 
 
 def content_ahead(name: str) -> bytes | None:
     """Return the content of a file that was unpacked ahead, once; None if there is none."""
-    thread = _contents.pop(path := os.path.realpath(name), None)
-    return None if thread is None else thread.content_of(path)
+    thread = _contents.pop(os.path.realpath(name), None)
+    return None if thread is None else thread.result()
 
 
-def forget() -> None:
+def digest_ahead(name: str) -> str | None:
+    """Return the SHA-256 of a file that was hashed ahead, once; None if there is none."""
+    thread = _digests.pop(os.path.realpath(name), None)
+    return None if thread is None else thread.result()
+
+
+def forget_content() -> None:
     """Free the content that nothing has read."""
     _contents.clear()
+
+
+def _image_bytes(name: str) -> int:
+    """Return the size of a file that has the name of an image, or 0."""
+    with suppress(OSError, ValueError):
+        return os.path.getsize(name) if name.endswith(ENDINGS) and os.path.isfile(name) else 0  # noqa: PTH113, PTH202
+    return 0
+
+
+def _unpacked(file: IO[bytes]) -> bytes | None:
+    """Return the content of a gzipped NIfTI file of a moderate size."""
+    packed = file.read(UNPACKED)
+    size = _size_of(packed)
+    if not (0 < size <= GROUP and _has_memory(os.fstat(file.fileno()).st_size + size + BEYOND)):
+        return None
+    content = unpack(packed + file.read(), size + BEYOND)
+    return content if content is not None and len(content) < size + BEYOND else None
 
 
 def _state_of(status: os.stat_result) -> State:

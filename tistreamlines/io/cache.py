@@ -16,7 +16,6 @@ import stat
 import struct
 import warnings
 import zipfile
-import zlib
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -29,6 +28,7 @@ import numpy as np
 from ..aliases import Array, Json
 from ..linker.store import is_of_user, open_plain
 from ..plugins import digests
+from .checksums import crc32
 from .drafts import hidden_folder
 from .regular import is_of_this_user
 
@@ -172,7 +172,7 @@ def _read(raw: IO[bytes], name: str) -> tuple[dict[str, Array], Json]:
             array = np.lib.format.read_array(raw, allow_pickle=False)
             header = member.file_size - array.nbytes
             raw.seek(begin)
-            crc = zlib.crc32(array.ravel(order="K").view(np.uint8).data, zlib.crc32(raw.read(max(header, 0))))
+            crc = crc32(array.ravel(order="K").view(np.uint8).data, crc32(raw.read(max(header, 0))))
             if member.compress_type != zipfile.ZIP_STORED or crc != member.CRC:
                 raise ValueError(f"{member.filename} is damaged")
             arrays[member.filename.removesuffix(".npy")] = array

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..errors import InputError
+from . import ahead
 from .drafts import complete_file, completed
-
-HASH_BYTES = 1 << 22  # at once, without Python's lock, so that other threads go on
 
 
 def sidecar_path(output: str | Path) -> Path:
@@ -61,14 +60,11 @@ def checksum(content: Mapping[str, object]) -> str:
 
 def sha256(path: str | Path) -> str:
     """Return the SHA-256 of a file as 64 hexadecimal digits; raise InputError if it cannot be read."""
-    digest = hashlib.sha256()
     try:
         with Path(path).open("rb") as file:
-            while block := file.read(HASH_BYTES):
-                digest.update(block)
+            return ahead.sha256(file)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror}); check the path") from error
-    return digest.hexdigest()
 
 
 def file_record(path: Path, content: memoryview | None = None) -> dict[str, str]:
