@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ast
-import copy
 import gc
 import inspect
 import re
 import sys
-import textwrap
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
-from typing import TypeGuard, cast
+from typing import TypeGuard, TypeVar, cast
 
 from . import lang
 from .dialect import Dialect
 from .parts import Filling
 from .records import BOOL, INT, INTS, KINDS, NOTHING, REAL, REALS, VEC, WORD, WORDS, flat_fields, is_record
 
+Node = TypeVar("Node", ast.stmt, ast.expr)
 ELEMENT = {REALS: REAL, INTS: INT, VEC: REAL, WORDS: WORD}
 RESULTS = {
     "real": REAL, "floor": REAL, "from_bits": REAL, "i32": INT, "bits": INT, "u32": WORD, "umulhi": WORD, "lane": INT,
@@ -26,6 +25,7 @@ RESULTS = {
 }
 SOURCE = "  # "  # before the place of a statement in the source
 DEBUGGING = ("breakpoint", "print")
+BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # of statements
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS: dict[str, ast.expr] = {  # of a record of local variables
     REAL: ast.Constant(0.0), INT: ast.Constant(0), WORD: ast.Call(ast.Name("u32"), [ast.Constant(0)], []),
@@ -44,13 +44,30 @@ def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> 
 @cache
 def tree_of(function: lang.Func) -> ast.FunctionDef:
     """Syntax tree of a kernel function, without its docstring."""
-    source = textwrap.dedent(inspect.getsource(function.function))
-    tree = parse_source(source).body[0]
-    assert isinstance(tree, ast.FunctionDef)
-    ast.increment_lineno(tree, function.function.__code__.co_firstlineno - 1)
-    if ast.get_docstring(tree):
+    lines, before = inspect.findsource(function.function)
+    tree = functions_of("".join(lines))[before + 1]
+    if ast.get_docstring(tree, clean=False):
         del tree.body[0]
-    return spread_contexts(tree, function.function.__globals__)
+    scope, code = function.function.__globals__, function.function.__code__
+    named = [scope.get(name) for name in code.co_names]
+    named += [named_by(argument.annotation, scope) for argument in tree.args.args]
+    return spread_contexts(tree, scope) if any(map(is_context, named)) else tree
+
+
+@cache
+def functions_of(source: str) -> dict[int, ast.FunctionDef]:
+    """Return the functions of a module by their first line, that of the first decorator if there are any.
+
+    inspect.getsource finds the end of each function by reading it token by token, which takes five times as long.
+    """
+    functions = dict[int, ast.FunctionDef]()
+    blocks: list[Iterable[ast.stmt]] = [parse_source(source).body]
+    while blocks:
+        for statement in blocks.pop():
+            if isinstance(statement, ast.FunctionDef):
+                functions[min(node.lineno for node in (statement, *statement.decorator_list))] = statement
+            blocks += [getattr(statement, name) for name in BLOCKS if hasattr(statement, name)]
+    return functions
 
 
 def named_by(node: ast.expr | None, scope: Mapping[str, object]) -> object:
@@ -104,7 +121,7 @@ class ContextSpreader(ast.NodeTransformer):
     def fields(self, node: ast.expr) -> dict[str, ast.expr] | None:
         """Return the fields of a context that an expression names or makes; None if it does neither."""
         if isinstance(node, ast.Name) and node.id in self.contexts:
-            return copy.deepcopy(self.contexts[node.id])
+            return {name: rename(value, {}) for name, value in self.contexts[node.id].items()}
         kind = named_by(node.func, self.scope) if isinstance(node, ast.Call) else None
         if not (isinstance(node, ast.Call) and is_context(kind)):
             return None
@@ -171,8 +188,8 @@ def symbol_of(operator: type[ast.operator | ast.cmpop]) -> str:
     return ast.unparse(node)[2:-2]
 
 
-def rename(node: ast.stmt, meant: Mapping[str, ast.expr]) -> ast.stmt:
-    """Return a copy of a statement with expressions in the place of names."""
+def rename(node: Node, meant: Mapping[str, ast.expr]) -> Node:
+    """Return a copy of a statement or an expression with expressions in the place of names."""
 
     def copy_of(value: object) -> object:
         if isinstance(value, list):
@@ -185,7 +202,7 @@ def rename(node: ast.stmt, meant: Mapping[str, ast.expr]) -> ast.stmt:
         node = type(value)(**{name: copy_of(inner) for name, inner in ast.iter_fields(value)})
         return ast.copy_location(node, value)
 
-    return cast(ast.stmt, copy_of(node))
+    return cast(Node, copy_of(node))
 
 
 def kind_of_call(name: str, kinds: list[str]) -> str:
