@@ -292,6 +292,7 @@ class TestTrx:
             sink._extend("starts", np.array([sink._vertices]))
             sink._files["starts"].close()
             with zipfile.ZipFile(tmp_path / "a.zip", "w") as archive:
+                archive.writestr("header.json", "")
                 sink._store_offsets(archive)
         with zipfile.ZipFile(tmp_path / "a.zip") as archive:
             content = archive.read("offsets.uint64")

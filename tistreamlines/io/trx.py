@@ -11,7 +11,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
@@ -138,13 +137,11 @@ class TrxSink:
         with zipfile.ZipFile(self._archive, "w") as target:
             header = entry_of("header.json")
             points = entry_of(self._member, 3 * self._type.itemsize * self._vertices, self._crc)
-            points.header_offset = POINTS_START - len(points.FileHeader())
-            target.writestr(header, self._header().ljust(points.header_offset - len(header.FileHeader())))
+            before = POINTS_START - len(points.FileHeader()) - len(header.FileHeader())
+            target.writestr(header, self._header().ljust(before))
             # trx-python stores an empty tractogram as a header only, and cannot map members of zero bytes.
             if self._streamlines:
-                self._archive.write(points.FileHeader())
-                target.filelist.append(points)
-                target.start_dir = POINTS_START + points.file_size  # where zipfile puts what follows
+                _add(target, points)
                 self._store_offsets(target)
                 for member in (name for name in self._files if "." in name):
                     _store(target, self._folder / member, member)
@@ -172,9 +169,8 @@ class TrxSink:
         """Write n starts and the total number of points; only now is it known whether 32 bits are enough."""
         kind = np.dtype("<u4" if self._vertices < 1 << 32 else "<u8")
         entry = entry_of(f"offsets.{kind.name}", kind.itemsize * (self._streamlines + 1))
-        with (self._folder / "starts").open("rb") as source, archive.open(entry, "w") as target:
-            while len(starts := np.fromfile(source, "<i8", OFFSETS_AT_ONCE)):
-                target.write(starts.astype(kind).data)
+        with (self._folder / "starts").open("rb") as source:
+            _write(archive, entry, iter(lambda: np.fromfile(source, "<i8", OFFSETS_AT_ONCE).astype(kind).data, b""))
 
 
 def member_names(texts: Iterable[str], most: int = 64) -> list[str]:
@@ -244,7 +240,25 @@ def entry_of(member: str, size: int = 0, crc: int = 0) -> zipfile.ZipInfo:
 
 
 def _store(archive: zipfile.ZipFile, path: Path, member: str) -> None:
-    entry = entry_of(member, path.stat().st_size)
-    with path.open("rb") as source, archive.open(entry, "w") as target:
-        shutil.copyfileobj(source, target, BUFFER_BYTES)
+    with path.open("rb") as source:
+        _write(archive, entry_of(member, path.stat().st_size), iter(lambda: source.read(BUFFER_BYTES), b""))
     path.unlink()
+
+
+def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, blocks: Iterable[memoryview | bytes]) -> None:
+    """Write a member whose size is known, and sum its bytes, which takes zipfile longer than to write them."""
+    assert archive.fp is not None
+    archive.fp.seek(archive.start_dir + len(entry.FileHeader()))
+    for block in blocks:
+        archive.fp.write(block)
+        entry.CRC = crc32(block, entry.CRC)
+    _add(archive, entry)
+
+
+def _add(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
+    """Write the header of the next member, whose bytes are in their place."""
+    assert archive.fp is not None
+    entry.header_offset = archive.start_dir
+    archive.fp.seek(entry.header_offset)
+    archive.start_dir += archive.fp.write(entry.FileHeader()) + entry.file_size
+    archive.filelist.append(entry)
