@@ -4,6 +4,7 @@ import gc
 import json
 import os
 from collections import deque
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -243,17 +244,22 @@ def test_taichi_is_not_imported_where_all_is_compiled(device):
     assert "taichi" not in json.loads(done.stdout.splitlines()[-1])
 
 
-def test_memory_is_freed_only_while_a_gpu_idles_unless_it_is_much():
+@pytest.mark.parametrize(("total", "most"), [(None, IDLE_BYTES), (8 << 30, IDLE_BYTES), (128 << 30, 4 << 30)])
+def test_memory_is_freed_only_while_a_gpu_idles_unless_it_is_much(total, most):
     freed, busy = [], {1: 0, 2: 600}
     gpu = Gpu.__new__(Gpu)
     vars(gpu).update(stream=1, _back=2, functions={"cuStreamQuery": busy.get}, is_done=lambda mark: True,
-                     _destroy=freed.append, _spent=deque([Buffer(0, 0, 1 << 20)]))
+                     _destroy=freed.append, _spent=deque([Buffer(0, 0, 1 << 20)]),
+                     device=SimpleNamespace(memory_bytes=total))
     gpu._free()
     assert not freed
     busy[2] = 0
     gpu._free()
     assert len(freed) == 1
     busy[1] = 600
-    gpu._spent.extend(Buffer(0, 0, IDLE_BYTES // 2 + 1) for _ in range(2))
+    gpu._spent.extend(Buffer(0, 0, most // 2) for _ in range(2))
     gpu._free()
-    assert len(freed) == 3
+    assert len(freed) == 1
+    gpu._spent.append(Buffer(0, 0, 16))
+    gpu._free()
+    assert len(freed) == 4

@@ -17,6 +17,7 @@ QUICK = (
     "cuMemsetD32Async", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
 )
 NOT_READY = 600  # an answer of cuEventQuery and cuStreamQuery: the device has not come so far
+IDLE_PARTS = 32  # a part of the device's memory may wait to be freed
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
 
 
@@ -108,7 +109,8 @@ class Gpu(Memory[Mark]):
     def _free(self) -> None:
         # freeing waits for the device, while nothing else is launched: 0.3 s in a run of boot of 1.6 s
         working = any(self.functions["cuStreamQuery"](stream) == NOT_READY for stream in (self.stream, self._back))
-        if not working or sum(buffer.size for buffer in tuple(self._spent)) > IDLE_BYTES:
+        most = max(IDLE_BYTES, (self.device.memory_bytes or 0) // IDLE_PARTS)
+        if not working or sum(buffer.size for buffer in tuple(self._spent)) > most:
             super()._free()
 
     def clear(self, buffer: Buffer) -> None:

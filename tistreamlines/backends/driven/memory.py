@@ -17,7 +17,7 @@ from ..faults import refuse_fork, understood
 
 Mark = TypeVar("Mark")  # says how far the device has to come until something is done
 Arguments = Sequence[tuple[str, object]]  # in order: format characters of :mod:`struct`, and numbers or addresses
-PIECE_BYTES = 1 << 25  # that are copied to the device at a time, while the host lays out the next ones
+PIECE_BYTES = 1 << 23  # that are copied to the device at a time, while the host lays out the next ones
 IDLE_BYTES = 1 << 30  # of buffers that nobody uses and that are kept, since freeing one waits for the device
 MUCH = 4  # a buffer of the host is at most so many times as large as its copy
 
