@@ -86,9 +86,8 @@ def test_a_terminal_sees_the_share_fitted(monkeypatch):
     with Display() as display:
         display.stage("fit")
         display.fitted(0.5)
-        (task,) = display._bar.tasks
+        task = display._picture.task
         assert (task.percentage, task.description) == (50, "Fitting the model")
         begun = task.start_time
         display.stage("prepare")
-        (task,) = display._bar.tasks
         assert (task.total, task.start_time, task.description) == (None, begun, "Preparing")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from rich.console import Console
+import click
 
 from ..devices import Device
 from ..helpers import EVENTS, tell_event
@@ -35,7 +35,6 @@ class Display(Bar):
         """Show the bar."""
         super().__enter__()
         tell_event("begins")
-        self.console.show_cursor(True)  # a signal may end the process before the cursor is restored
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,12 +70,14 @@ class Display(Bar):
 
     def note(self, text: str) -> None:
         """Show a note about an automatic choice, unless quiet."""
-        self.console.print(f"Note: {text}", soft_wrap=True, markup=False)
+        self.print(f"Note: {text}")
 
     def warn(self, text: str) -> None:
         """Show a warning, even if quiet."""
-        console = Console(stderr=True, highlight=False) if self.console.quiet else self.console
-        console.print(f"Warning: {text}", soft_wrap=True, markup=False)
+        if self._quiet:
+            click.echo(f"Warning: {text}", err=True)
+        else:
+            self.print(f"Warning: {text}")
 
     def fitted(self, share: float) -> None:
         """Show the share of voxels that are fitted, or whose fixels are found."""
@@ -91,7 +92,7 @@ class Display(Bar):
     def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
         """Show an iteration of SIFT2."""
         super().weighing(iteration, densities, coefficients)
-        self._say(self._bar.tasks[0].description)
+        self._say(self._description)
 
     def sifting(self, iteration: int, streamlines: int, cost: float) -> None:
         """Show an iteration of SIFT."""
@@ -100,4 +101,4 @@ class Display(Bar):
 
     def _say(self, text: str) -> None:
         if self._verbose:
-            self.console.print(text, soft_wrap=True, markup=False)
+            self.print(text)

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
-
-from rich import progress as bars
-from rich.console import Console
-from rich.text import Text
 
 from ..aliases import Self
 from ..helpers import tells_events
 from .log import Watcher
 
 if TYPE_CHECKING:
-    from IPython.display import DisplayHandle
-    from rich.table import Table
+    from .bars import PictureOfProgress
 
 STAGES = {
     "load": "Reading",
@@ -46,38 +43,26 @@ class Bar(Watcher):
         Show nothing.
     lines : bool
         Print a line a minute where no bar can be shown.
-
-    Attributes
-    ----------
-    console : rich.console.Console
-        Where lines are printed.
     """
 
     def __init__(self, *, quiet: bool = False, lines: bool = True) -> None:
-        self.console = Console(stderr=True, quiet=quiet, highlight=False, force_jupyter=False)
-        notebook, terminal = Console().is_jupyter, self.console.is_terminal
-        text = bars.TextColumn
-        self._bar = bars.Progress(
-            text("{task.description}"), _Seconds(), bars.BarColumn(), bars.TaskProgressColumn(),
-            text("{task.fields[rate]}"), text("time left"), bars.TimeRemainingColumn(), text("elapsed"),
-            bars.TimeElapsedColumn(),
-            console=self.console, transient=True, disable=quiet or notebook or not terminal or tells_events(),
-        )
+        self._quiet = quiet
+        self._picture = None if quiet else _picture()
         self._tracking = self._begun = time.perf_counter()
-        self._stage = ""
-        self._task = self._bar.add_task("Starting", total=None, rate="", begun=self._begun)
-        self._period = None if quiet or not self._bar.disable else REFRESH if notebook else MINUTE if lines else None
-        self._picture: DisplayHandle | None = None
+        self._stage, self._description, self._rate = "", "Starting", ""
+        self._share: float | None = None
+        self._period = None
+        if self._picture is None:
+            self._period = MINUTE if lines and not quiet else None
+        elif self._picture.in_notebook:
+            self._period = REFRESH
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._repeat, name="progress", daemon=True)
 
     def __enter__(self) -> Self:
         """Show the bar."""
-        self._bar.start()
-        if self._period == REFRESH:
-            from IPython.display import display
-
-            self._picture = display(self._table(), display_id=True)
+        if self._picture is not None:
+            self._picture.begin()
         if self._period is not None:
             self._thread.start()
         return self
@@ -88,23 +73,28 @@ class Bar(Watcher):
         if self._thread.ident is not None:
             self._thread.join()
         if self._picture is not None:
-            self._picture.update(self._table())
-        if not self._bar.disable:  # else rich prints an empty line, up to version 14.2
-            self._bar.stop()
+            self._picture.end()
+
+    def print(self, text: str) -> None:
+        """Print a line, unless quiet."""
+        if self._picture is not None:
+            self._picture.console.print(text, soft_wrap=True, markup=False)
+        elif not self._quiet and sys.stderr is not None:
+            sys.stderr.write(f"{text}\n")
 
     def stage(self, name: str) -> None:
         """Show the stage, with an empty bar."""
         if name == "track":
             self._tracking = time.perf_counter()
         if name != self._stage:
-            task = self._state  # rich has no call that removes the percentage and keeps the elapsed time
-            task.total, task.completed, task.finished_time = None, 0, None
             self._stage, self._begun = name, time.perf_counter()
-            self._bar.update(self._task, description=STAGES.get(name, name), rate="", begun=self._begun)
+            self._description, self._share, self._rate = STAGES.get(name, name), None, ""
+            if self._picture is not None:
+                self._picture.stage(self._description)
 
     def fitted(self, share: float) -> None:
         """Show the share of voxels that are fitted."""
-        self._bar.update(self._task, completed=share, total=1)
+        self._update(share)
 
     def fixels(self, share: float) -> None:
         """Show the share of voxels whose fixels are found."""
@@ -113,48 +103,49 @@ class Bar(Watcher):
     def progress(self, seeds: int, of: int, streamlines: int) -> None:
         """Show the finished seeds and the streamlines per second."""
         rate = streamlines / max(time.perf_counter() - self._tracking, 1e-6)
-        self._bar.update(self._task, completed=seeds, total=of, rate=f"{rate:,.0f} streamlines/s")
+        self._rate = f"{rate:,.0f} streamlines/s"
+        self._update(seeds / max(of, 1))
 
     def weighing(self, iteration: int, densities: float, coefficients: float) -> None:
         """Show an iteration of SIFT2."""
         costs = f"cost of densities {densities:.2%}, of coefficients {coefficients:.2%} of the first"
-        self._bar.update(self._task, description=f"SIFT2, iteration {iteration}: {costs}")
+        self._description = f"SIFT2, iteration {iteration}: {costs}"
+        self._update(self._share)
 
     def sifting(self, iteration: int, streamlines: int, cost: float) -> None:
         """Show an iteration of SIFT."""
         text = f"{streamlines:,} streamlines, cost of densities {cost:.2%} of the first"
-        self._bar.update(self._task, description=f"SIFT, iteration {iteration}: {text}")
+        self._description = f"SIFT, iteration {iteration}: {text}"
+        self._update(self._share)
 
-    @property
-    def _state(self) -> bars.Task:
-        (task,) = self._bar.tasks
-        return task
-
-    def _table(self) -> Table:
-        """Return the bar as a picture for a notebook."""
-        return self._bar.make_tasks_table(self._bar.tasks)
+    def _update(self, share: float | None) -> None:
+        self._share = share
+        if self._picture is not None:
+            self._picture.update(self._description, share, self._rate)
 
     def _line(self) -> str:
         """Return what the bar would show."""
-        task = self._state
-        share = [] if task.total is None else [f"{task.percentage:.0f}%"]
-        left = [] if task.time_remaining is None else [f"{task.time_remaining:.0f} s left"]
-        rate = [task.fields["rate"]] if task.fields["rate"] else []
-        taken = f"{time.perf_counter() - self._begun:.0f} s so far"
-        return f"{task.description}: {', '.join([*share, *rate, taken, *left])}"
+        seconds, share = time.perf_counter() - self._begun, self._share
+        done = [] if share is None else [f"{share:.0%}"]
+        left = [f"{seconds * (1 - share) / share:.0f} s left"] if share else []
+        rate = [self._rate] if self._rate else []
+        return f"{self._description}: {', '.join([*done, *rate, f'{seconds:.0f} s so far', *left])}"
 
     def _repeat(self) -> None:
         """Show again and again how far the run is."""
         while not self._ended.wait(self._period):
-            if self._picture is not None:
-                self._picture.update(self._table())
+            if self._picture is None:
+                self.print(self._line())
             else:
-                self.console.print(self._line(), soft_wrap=True, markup=False)
+                self._picture.refresh()
 
 
-class _Seconds(bars.ProgressColumn):
-    """The seconds of the stage."""
+def _picture() -> PictureOfProgress | None:
+    """Return a bar, if a notebook or a terminal can show it; rich is imported only then, which takes 20 ms or more."""
+    forced = any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))  # rich heeds them, too
+    if not ("IPython" in sys.modules or forced or (sys.stderr is not None and sys.stderr.isatty())):
+        return None
+    from .bars import PictureOfProgress
 
-    def render(self, task: bars.Task) -> Text:
-        """Return them as text."""
-        return Text(f"{time.perf_counter() - task.fields['begun']:.0f} s")
+    picture = PictureOfProgress()
+    return picture if picture.is_possible and (picture.in_notebook or not tells_events()) else None
