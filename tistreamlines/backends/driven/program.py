@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from importlib import import_module
 from weakref import finalize
 
 import numpy as np
@@ -21,15 +22,13 @@ from ...errors import DeviceError
 from ...linker.parts import Source
 from ...linker.records import INTS, REALS
 from ...linker.transfer import Transfer
-from ..cuda import gpu as cuda
 from ..faults import refuse_fork
 from ..taichi.program import GpuProgram
 from ..taichi.team import WIDE_KIND
-from ..vulkan import gpu as vulkan
 from .ahead import kernels_of
 from .memory import Buffer, Launch, Memory
 
-GPUS: dict[str, Callable[[Device], Memory]] = {"cuda": cuda.Gpu, "vulkan": vulkan.Gpu}
+GPUS = ("cuda", "vulkan")  # archs that have a module ``gpu``
 FORMATS = {REALS: "Q", INTS: "Q", "real": "f", "int": "i", "word": "I"}
 _opened: dict[tuple[str, int], Memory] = {}  # devices of this process
 _opening = threading.Lock()
@@ -65,7 +64,11 @@ def drives(arch: str) -> bool:
 
 def able(device: Device) -> bool:
     """Whether a device has what programs need that are driven without Taichi's runtime."""
-    return device.arch != "vulkan" or vulkan.able(device)
+    if device.arch != "vulkan":
+        return True
+    from ..vulkan import gpu as vulkan
+
+    return vulkan.able(device)
 
 
 def opened(device: Device) -> Memory:
@@ -80,7 +83,7 @@ def opened(device: Device) -> Memory:
     with _opening:
         if key not in _opened:
             try:
-                _opened[key] = GPUS[device.arch](device)
+                _opened[key] = import_module(f"..{device.arch}.gpu", __package__).Gpu(device)
             except RuntimeError as error:
                 raise DeviceError(f"{device.arch}: {device.name} cannot be opened: {error}") from error
         refuse_fork(_opened[key].process, device.arch)
