@@ -38,7 +38,8 @@ import tistreamlines as ts
 from tistreamlines.devices.threads import single_blas
 from tistreamlines.fit.csd import DIPYS_WEIGHT, System
 from tistreamlines.fit.csd_weight import Trial
-from tistreamlines.fit.models import order_for, response_and_weight
+from tistreamlines.fit.model_fits import response_and_weight
+from tistreamlines.fit.models import order_for
 from tistreamlines.fit.shells import on_shell, shell_of_models
 from tistreamlines.io import nifti
 from tistreamlines.phantom.phantom import make_phantom, save_phantom

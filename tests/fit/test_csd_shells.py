@@ -9,8 +9,9 @@ from dipy.core.gradients import GradientTable, gradient_table
 from synthetic import UNWEIGHTED, signals
 
 import tistreamlines as ts
-from tistreamlines.fit.csd_shells import ShellResponses, shells_of_csd
-from tistreamlines.fit.models import MODELS
+from tistreamlines.fit.csd_shells import ShellResponses
+from tistreamlines.fit.model_fits import fit_csd
+from tistreamlines.fit.shells import shells_of_csd
 from tistreamlines.io.nifti import Dwi
 from tistreamlines.phantom.phantom import spread_directions
 from tistreamlines.space.batch import Space
@@ -34,7 +35,7 @@ def fit(data, gtab, threads=None, **options):
     rows = data.reshape(-1, 1, 1, data.shape[-1])
     chosen = ts.Parameters.given({"dg": "det", "sh_order": 8, **(options or {"fa_response": 0.4})})
     dwi = Dwi(rows, Space(np.eye(4), rows.shape[:3]), gtab, Path("series"))
-    functions, record, _ = MODELS["csd"].fit(dwi, everywhere(rows), chosen, threads, lambda _: None, "cpu")
+    functions, record, _ = fit_csd(dwi, everywhere(rows), chosen, threads, lambda _: None, "cpu")
     return functions[:, 0, 0], record
 
 

@@ -9,7 +9,8 @@ import tistreamlines as ts
 from tistreamlines.errors import DeviceMemoryError
 from tistreamlines.fit import fits
 from tistreamlines.fit.fits import Fits
-from tistreamlines.fit.models import MODELS, Fitted
+from tistreamlines.fit.model_fits import MODEL_FITS
+from tistreamlines.fit.models import Fitted
 from tistreamlines.io import nifti
 from tistreamlines.io.cache import Cache
 
@@ -78,7 +79,7 @@ def test_a_gpu_fits_many_voxels_if_it_has_memory(head, monkeypatch, least, full,
             raise DeviceMemoryError("cuda: no memory")
         return Fitted(np.zeros((*mask.shape, 15), np.float32), {})
 
-    monkeypatch.setitem(MODELS, "csd", replace(MODELS["csd"], fit=fit))
+    monkeypatch.setitem(MODEL_FITS, "csd", fit)
     monkeypatch.setattr(fits, "FEW_OF_CORE", least)
     Fits(dwi, mask, 2, arch="cuda").coefficients("csd", ts.Parameters(dg="prob", sh_order=4))
     assert asked == archs

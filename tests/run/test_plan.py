@@ -213,7 +213,7 @@ class TestCache:
     def test_the_model_is_fitted_once(self, head, tmp_path, monkeypatch):
         named = {"model": "csd", "sh_order": ORDER, "cache_dir": tmp_path}
         first = plan_of(head, **named)
-        monkeypatch.setattr("tistreamlines.fit.models.fit_system", None)
+        monkeypatch.setattr("tistreamlines.fit.model_fits.fit_system", None)
         again = plan_of(head, **named, pmf_rows="sampled", sphere="small")
         assert len(list(tmp_path.glob("odf-*"))) == 1
         assert len(list(tmp_path.glob("tables-*"))) == 2

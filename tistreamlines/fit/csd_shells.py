@@ -23,28 +23,11 @@ from ..io.response import FA, TOURNIER, ZonalResponse
 from ..space.harmonics import degrees, sampling_matrix
 from .csd import DIPYS_WEIGHT, System
 from .response import BASIS, anisotropic_fibres, iterative_fibres, zonal_response
-from .shells import FEWEST, Volumes, b_value, gradients_on_shell, on_shell, shell_of_models, shells
+from .shells import b_value, gradients_on_shell, on_shell, shell_of_models, shells_of_csd
 
-ORDER = 10  # of the harmonics, where the directions of all shells determine them
 SHARPER = 2.0  # halvings of the weight below the mean, as csd_weight.SHARPER of one shell
 LEAST_ORDER = 8  # of responses
 MOST = 4096  # voxels of a response, or up to twice as many
-
-
-def shells_of_csd(gtab: GradientTable) -> list[Volumes]:
-    """Return the volumes (n,) of each shell that is fitted, from the lowest b-value to that of models.
-
-    An inner shell of few directions is left out.
-    """
-    outermost = shell_of_models(gtab)
-    highest = b_value(gtab, outermost)
-    inner = [shell for shell in shells(gtab) if shell.sum() >= FEWEST and b_value(gtab, shell) < highest]
-    return [*inner, outermost]
-
-
-def volumes_of_csd(gtab: GradientTable) -> Volumes:
-    """Return the volumes (n,) of all shells that are fitted."""
-    return np.logical_or.reduce(shells_of_csd(gtab))
 
 
 @dataclass(frozen=True, eq=False)

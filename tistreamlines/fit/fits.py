@@ -20,7 +20,6 @@ from ..io.response import identity
 from ..space.harmonics import count_of
 from .models import MODELS, FitOptions, Fitted, volumes_of
 from .shells import gradients_on_shell, on_shell, shell_of_tensor
-from .tensor import tensor_fa
 from .tissues import TISSUES
 
 Mask = npt.NDArray[np.bool_]
@@ -84,6 +83,8 @@ class Fits:
             self._take_mask(mask)
             return fa
         gtab, volumes = gradients_on_shell(self._dwi.gtab, shell_of_tensor)
+        from .tensor import tensor_fa  # whose kernels runs from the cache do without
+
         fa = tensor_fa(self._dwi.data, gtab, self.mask, self._threads, volumes)
         if self._cache:
             self._cache.store("fa", self._causes, {"fa": fa, "mask": self.mask}, {})
@@ -160,6 +161,8 @@ class Fits:
         return arrays["mask"]
 
     def _fit(self, model: str, options: FitOptions) -> Fitted:
+        from .model_fits import MODEL_FITS
+
         dwi = self._dwi
         if not MODELS[model].all_shells:
             data, gtab = on_shell(dwi.data, dwi.gtab, volumes_of(options))
@@ -167,7 +170,7 @@ class Fits:
         few = self.mask.sum() < FEW_OF_CORE * (self._threads or usable_cores())
 
         def fitted_on(arch: str) -> Fitted:
-            return MODELS[model].fit(dwi, self.mask, options, self._threads, self._progress, arch)
+            return MODEL_FITS[model](dwi, self.mask, options, self._threads, self._progress, arch)
 
         try:
             try:

@@ -12,8 +12,9 @@ from ..devices import CPU
 from ..io.nifti import Dwi
 from ..space.harmonics import degrees, from_descoteaux, order_of, sampling_matrix
 from .fod_fit import FodFit, residuals
+from .model_fits import fit_fibres
 from .models import BASIS as FITTED_BASIS
-from .models import FitOptions, fit_fibres
+from .models import FitOptions
 from .shells import b_value, on_shell, shell_of_models
 from .tissues import BASIS
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from ..aliases import Array, AxSymShResponse, GradientTable, Json
 from ..devices.threads import in_threads, single_blas
 from ..errors import InputError
-from ..io.response import FA, TOURNIER, ZonalResponse
+from ..io.response import FA, FEWEST_FIBRES, TOURNIER, ZonalResponse
 from ..space.encoding import tensor_design
 from ..space.harmonics import order_of, sampling_matrix, zonal_harmonics
 from ..space.sphere import load_sphere
@@ -34,7 +34,7 @@ Voxels = npt.NDArray[np.bool_]
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre
 RANKED, TESTED, FIBRES = 4096, 1024, 300  # voxels of the first pass, of the others, and that make the response
-SHARE, FEWEST_FIBRES = 4, 25  # of a small mask, one in so many voxels makes the response, and at least so many
+SHARE = 4  # of a small mask, one in so many voxels makes the response, or FEWEST_FIBRES
 FEWEST = 100  # voxels among which to search
 SHARPEST = (1.0, -1.0, 1.0)  # the first response, which only ranks the voxels
 FIRST_ORDER = 4

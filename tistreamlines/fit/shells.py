@@ -74,6 +74,22 @@ def shell_of_models(gtab: GradientTable) -> Volumes:
     return low[-1] if low else able[0]
 
 
+def shells_of_csd(gtab: GradientTable) -> list[Volumes]:
+    """Return the volumes (n,) of each shell to which csd is fitted, from the lowest b-value to that of models.
+
+    An inner shell of few directions is left out.
+    """
+    outermost = shell_of_models(gtab)
+    highest = b_value(gtab, outermost)
+    inner = [shell for shell in shells(gtab) if shell.sum() >= FEWEST and b_value(gtab, shell) < highest]
+    return [*inner, outermost]
+
+
+def volumes_of_csd(gtab: GradientTable) -> Volumes:
+    """Return the volumes (n,) of all shells to which csd is fitted."""
+    return np.logical_or.reduce(shells_of_csd(gtab))
+
+
 def shell_of_tensor(gtab: GradientTable) -> Volumes:
     """Return the volumes (n,) of the shell for FA: the nearest to NEAR among those with FEWEST directions or more."""
     able = [shell for shell in shells(gtab) if shell.sum() >= FEWEST]

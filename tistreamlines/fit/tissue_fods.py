@@ -24,17 +24,16 @@ from .fod_fit import FodFit
 from .msmt import fit_msmt
 from .normalise import normalise_tissues
 from .shells import b_value
-from .tissues import GREY, HIGHEST_ORDER, TISSUES, WHITE, TissueProblem, doubts, tissue_shells
+from .tissues import HIGHEST_ORDER, TISSUES, WHITE, TissueProblem, doubts, tissue_shells, tissues_of
 
 Responses = Mapping[str, npt.NDArray[np.float64]]
 Voxels = Mapping[str, npt.NDArray[np.bool_]]
 Tell = Callable[[str, float], object]  # receives the name of a stage and its share that is done
 Result = TypeVar("Result")
 BLOCK = 1 << 12  # voxels per task
-FEW = 2  # shells, b = 0 included, which tell no more than two tissues apart
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TissueOptions:
     """The options of a fit of tissues.
 
@@ -105,12 +104,6 @@ def tissue_fods(
 
 
 # ----------------------------------------------------------------------------------------------------------- responses
-def tissues_of(files: Mapping[str, PathLike], gtab: GradientTable) -> list[str]:
-    """Return the tissues that are fitted: those of the files of responses, or else those that the shells tell apart."""
-    several = len(tissue_shells(gtab)) > FEW
-    return [*files] or [name for name in TISSUES if several or name != GREY]
-
-
 def planned_orders(dwi: Dwi, mask: npt.NDArray[np.bool_], options: TissueOptions) -> dict[str, int]:
     """Return the order of each tissue that would be fitted; check all that is known of responses and gradients."""
     names = tissues_of(options.files, dwi.gtab)

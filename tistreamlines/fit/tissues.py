@@ -26,12 +26,14 @@ import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
 from ..errors import InputError
+from ..option import PathLike
 from ..space.harmonics import count_of, degrees, sampling_matrix
 from .shells import Volumes, clusters
 
 WHITE, GREY, CSF = TISSUES = "wm", "gm", "csf"
 RED_GREEN_BLUE = CSF, GREY, WHITE  # tissues in the order of dwi2response's -voxels
 BASIS = "tournier07"  # of the coefficients
+FEW = 2  # shells, b = 0 included, which tell no more than two tissues apart
 UNWEIGHTED = 10.0  # s/mm2 up to which a volume counts as one without diffusion weighting; MRtrix3's
 HIGHEST_ORDER = 8  # of a tissue, unless the caller gives its order
 RIDGE = 1e-10  # of the greatest diagonal element of C'C, added to its diagonal; MRtrix3's
@@ -245,3 +247,8 @@ def positive_directions() -> npt.NDArray[np.float64]:
     azimuth, angle = np.loadtxt(DIRECTIONS).T
     return np.stack([np.sin(angle) * np.cos(azimuth), np.sin(angle) * np.sin(azimuth), np.cos(angle)], axis=1)
 
+
+def tissues_of(files: Mapping[str, PathLike], gtab: GradientTable) -> list[str]:
+    """Return the tissues that are fitted: those of the files of responses, or else those that the shells tell apart."""
+    several = len(tissue_shells(gtab)) > FEW
+    return [*files] or [name for name in TISSUES if several or name != GREY]

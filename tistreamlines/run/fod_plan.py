@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable
 from ..fit.csd import DIPYS_WEIGHT, System
-from ..fit.models import known_response, tissue_options
+from ..fit.model_fits import known_response, tissue_options
 from ..fit.shells import Volumes, b_value, gradients_on_shell, shell_of_models
 from ..fit.tissue_fods import planned_orders
 from ..fit.tissues import tissue_shells

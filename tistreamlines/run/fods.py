@@ -19,7 +19,8 @@ from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import FodFit
 from ..fit.fods import csd_fods
 from ..fit.frames import along_scanner_axes
-from ..fit.models import ONE, tissue_options
+from ..fit.model_fits import tissue_options
+from ..fit.models import ONE
 from ..fit.shells import gradients_only
 from ..fit.tissue_fods import tissue_fods
 from ..fit.tissues import BASIS, tissue_shells

@@ -18,7 +18,6 @@ from ..aliases import Json
 from ..devices.threads import thread_pool
 from ..errors import InputError, ParameterError, listed
 from ..fit import frames, shells
-from ..fit.csd_shells import shells_of_csd
 from ..fit.models import ALL, MODELS, begin_compiling, import_model
 from ..io import ahead, gradients, images, nifti, placement, sidecar
 from ..io.fixel_images import fixel_files
@@ -215,7 +214,7 @@ def _hash(parts: list[PathLike], known: dict[images.FileState, str]) -> str:
 def _hash_of_file(path: Path, known: dict[images.FileState, str]) -> str:
     state = images.state_of_file(path)
     if state not in known:
-        known[state] = sidecar.sha256(path)
+        known[state] = ahead.digest_ahead(str(path)) or sidecar.sha256(path)
     return known[state]
 
 
@@ -289,7 +288,7 @@ def read(
     if headers.dwi is not None and "mask" in files and not follows_signals(parameters):
         mask = nifti.load_mask(files["mask"], headers.dwi.space, log.note, place=log.warn)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, mask, parameters, log)
-    ahead.forget()
+    ahead.forget_content()
     source, oriented = SOURCES.get(parameters.source), None
     if source is not None:
         oriented = source.read(headers.followed, parameters, dwi.space if dwi else None, log.note)
@@ -357,7 +356,7 @@ def _series(
         if parameters.model is not None and MODELS[parameters.model].all_shells:
             fitted = f"{parameters.model} is fitted to all"
         elif parameters.csd_shells == ALL:
-            known["models"] = [round(shells.b_value(dwi.gtab, shell), 1) for shell in shells_of_csd(dwi.gtab)]
+            known["models"] = [round(shells.b_value(dwi.gtab, shell), 1) for shell in shells.shells_of_csd(dwi.gtab)]
             fitted = f"csd is fitted to b = {', '.join(f'{bval:.0f}' for bval in known['models'])}"
         log.note(
             f"{dwi.path}: shells of b = {', '.join(f'{b:.0f}' for b in known['b'])}: {fitted}, FA to "
