@@ -1,4 +1,8 @@
-"""The definition of an option, the check of its value, and its name on the command line."""
+"""The definition of an option, the check of its value, and its name on the command line.
+
+Classes of options and of parts (:mod:`.linker.parts`) have no ``repr`` and no ``eq``: to make these methods takes 20 ms
+of each command, a tenth of its imports.
+"""
 
 from __future__ import annotations
 

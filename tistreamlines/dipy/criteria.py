@@ -138,7 +138,7 @@ class CmcStoppingCriterion(dipys.CmcStoppingCriterion):
         self.step_size, self.average_voxel_size = float(step_size), float(average_voxel_size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class CriterionOptions(anatomy.AnatomyOptions):
     """The options of a run that the rules of tissues read; maps are those of DIPY's criteria.
 

@@ -60,7 +60,7 @@ class Pace:
         return cls(1 << 16, 1 << 15, 4, solutions)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Rows(Part):
     """The constant of the kernel: how many rows have sums that grow together."""
 

@@ -70,7 +70,7 @@ class LinearModel:
         return cls(name, degrees, (matrix,), constants)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Kind(Part):
     """The constant of the kernel."""
 

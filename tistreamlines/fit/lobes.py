@@ -198,7 +198,7 @@ def _may_peak(functions: Array, basis: str, least: float, threads: int | None) -
     return np.concatenate([np.zeros(0, bool), *in_threads(may, range(0, len(functions), VOXELS), threads)])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class LobeSearch(Part):
     """The constants of the search, see ``kernels/fixels``."""
 

@@ -63,7 +63,7 @@ class TissueFit:
     problem: TissueProblem
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ConeSizes(Part):
     """The constants of the kernel, see ``msmt_kernels.py``."""
 

@@ -86,7 +86,7 @@ def anisotropy(
     return np.concatenate([np.empty(0), *parts])
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Memory(Part):
     """The constants of the kernel, see ``tensor_kernels.py``."""
 

@@ -39,7 +39,7 @@ IMAGES = ("ImageLike", "PointsLike")  # annotations of options whose value may b
 INPUTS = (*IMAGES, "TableLike")  # and of those that name an input
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class PackageOptions(
     RejectedOptions, WaytotalOptions, Sift2Options, matrices.VoxelMatrixOptions, targets.TargetOptions,
     matrices.SeedMatrixOptions, ConnectomeOptions, MapOptions, TableOptions, RunningOptions, SelectionOptions,

@@ -65,7 +65,7 @@ def _named(name: str, title: str) -> str:
     return name if name == title.lower() else f"{name}, {title}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SeedOptions:
     """Options of the seeds and of the region in which models are fitted."""
 
@@ -159,7 +159,7 @@ class MethodChoice:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FileOptions:
     """Options of orientation files."""
 
@@ -196,7 +196,7 @@ class FileOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RunningOptions:
     """Options of the output and of the device."""
 

@@ -84,7 +84,7 @@ def most_peaks(vertices: int, min_separation_angle: float, symmetric: bool = Tru
     return min(vertices, int((1 if symmetric else 2) / cap) + 1)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Ball(Part):
     """The constants of a sphere, see ``kernels/orientation/peaks.py``, and the bits of a direction's code."""
 
@@ -155,7 +155,7 @@ def _around(vertices: Array, neighbours: Array, bits: int) -> Array:
     return (chosen << (bits * np.arange(number, dtype=np.int32))[:, None]).sum(axis=0, dtype=np.int32)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CellSizes(Part):
     """The constants of cells of directions, see ``kernels/lanes.py``."""
 

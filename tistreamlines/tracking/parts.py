@@ -22,7 +22,7 @@ from ..linker.records import INTS, REALS, memory, spread, team_memory
 from ..space.sphere import round_up
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Row(Part):
     """The row of a voxel: what the getter reads, and at its end the maps of the stopping rule.
 
@@ -42,7 +42,7 @@ class Row(Part):
         return cls(row_chunks=width // 32, stop_channel=width - maps, stop_channels=maps)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Getter(Part):
     """A direction getter with its tables: it chooses the direction of each step.
 
@@ -109,7 +109,7 @@ class Getter(Part):
         return None
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Recovery(Part):
     """Help for a half past an invalid end; without arguments, there is none.
 
@@ -138,7 +138,7 @@ class Recovery(Part):
         return team_memory("recovery", self.recovery, self, getter)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Rule(Part):
     """A stopping rule with its tables: it decides where a half ends.
 
@@ -180,7 +180,7 @@ class Rule(Part):
     recovery: Recovery = host(default_factory=Recovery)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Selection(Part):
     """Demands on streamlines while they grow; without arguments, there are none.
 
@@ -230,7 +230,7 @@ class ProductKernels:
     in_turn: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Layout(Part):
     """How halves grow and lie in memory, which follows from the other parts together.
 

@@ -25,7 +25,7 @@ USUAL_ROUNDS = 2  # of a step, at least: one that moves, and one that finds that
 ROUND_OPERATIONS = 120  # operations of a round besides its amplitudes
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FollowsPeaks(Part):
     """Common parts of getters that step along peaks, whose directions are the codes of steps."""
 
@@ -37,7 +37,7 @@ class FollowsPeaks(Part):
     aimed: bool = host(default=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SdStreamGetter(FollowsPeaks, FodGetter):
     """SD_STREAM; see the constants of ``kernels/getters/along_peaks.py``."""
 
@@ -112,7 +112,7 @@ def great_circles(order: int) -> tuple[Array, Array]:
 PEAK_OPERATIONS = 20  # operations that compare a peak
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FactOptions(CutoffOptions):
     """Options of FACT, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
 
@@ -123,7 +123,7 @@ class FactOptions(CutoffOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FactGetter(FollowsPeaks, Getter):
     """FACT; see the constants of ``kernels/getters/along_peaks.py``."""
 

@@ -22,7 +22,7 @@ MOST_BITS = 30  # of a step's code
 PHILOX_OPERATIONS = 100  # operations for four random words
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class BedpostxOptions(AngleOptions):
     """Options of tracking through samples of fibres, a part of :class:`tistreamlines.Parameters`."""
 
@@ -46,7 +46,7 @@ class BedpostxOptions(AngleOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BedpostxGetter(CarriesHeading, Getter):
     """Tracking through samples of fibres; see the constants of ``kernels/getters/bedpostx.py``."""
 

@@ -31,7 +31,7 @@ OFTEN_READ = (
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class BootOptions(VertexOptions):
     """Options of the residual bootstrap, a part of :class:`tistreamlines.Parameters`."""
 
@@ -49,7 +49,7 @@ class BootOptions(VertexOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BootGetter(VertexGetter):
     """The residual bootstrap; see the constants of ``kernels/getters/boot.py``."""
 

@@ -35,7 +35,7 @@ LINE = 16  # reals in a line of a processor's cache
 ROUNDING = 1e-5  # of the sizes that make up a sample: more than kernels round it by
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PatchedGetter(PmfGetter):
     """A getter that reads what it needs within the greatest angle; see ``kernels/orientation/patches.py``.
 

@@ -34,7 +34,7 @@ FARTHEST = 15  # voxels from a point to the end of an arc
 ARC_OPERATIONS = 120  # operations for a point of an arc, its weights and its logarithm
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class CutoffOptions(AngleOptions):
     """The option of each method that ends where what it follows is too low, as tckgen's do."""
 
@@ -60,12 +60,12 @@ class CutoffOptions(AngleOptions):
         return self.cutoff or CUTOFF * (ACT_FACTOR if rule.shuns_fluid else 1.0)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FodOptions(CutoffOptions, FitOptions):
     """Options of each method that follows FODs as tckgen does, with its defaults."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Ifod1Options(FodOptions):
     """Options of iFOD1, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
 
@@ -79,7 +79,7 @@ class Ifod1Options(FodOptions):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Ifod2Options(Ifod1Options):
     """Options of iFOD2, a part of :class:`tistreamlines.Parameters`, with tckgen's defaults."""
 
@@ -90,7 +90,7 @@ class Ifod2Options(Ifod1Options):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FodGetter(Getter):
     """A getter that follows FODs as tckgen does, from a given initial direction or one that it seeks anywhere."""
 
@@ -101,7 +101,7 @@ class FodGetter(Getter):
     laid_out_abreast: bool = host(default=True)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Ifod1Getter(CarriesHeading, FodGetter):
     """iFOD1; see the constants of ``kernels/getters/fod.py``."""
 
@@ -128,7 +128,7 @@ class Ifod1Getter(CarriesHeading, FodGetter):
         return 32 * channels, tried * (8 * harmonic + ARC_OPERATIONS)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Ifod2Getter(Ifod1Getter):
     """iFOD2."""
 

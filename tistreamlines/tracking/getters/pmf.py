@@ -30,7 +30,7 @@ COMMON = ("method", "ball", "row", "half_order", "symmetric", "candidates", "mos
 OFTEN_READ = ("method_sphere_vertices", "method_sphere_around", "method_sphere_neighbours")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class PmfOptions(VertexOptions):
     """Options of methods that follow orientation functions, a part of :class:`tistreamlines.Parameters`."""
 
@@ -52,7 +52,7 @@ class PmfOptions(VertexOptions):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class DetOptions(PmfOptions):
     """Options of deterministic tracking, a part of :class:`tistreamlines.Parameters`."""
 
@@ -62,7 +62,7 @@ class DetOptions(PmfOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PmfGetter(VertexGetter):
     """A getter that takes a vertex of the sphere by the orientation function at a point.
 

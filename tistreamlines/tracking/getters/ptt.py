@@ -29,7 +29,7 @@ NEAREST_OPERATIONS = 18  # operations for the vertex nearest to a direction
 WEIGHT_OPERATIONS = 18  # operations for the eight weights of a trilinear interpolation
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class PttOptions(PmfOptions):
     """Options of parallel transport, a part of :class:`tistreamlines.Parameters`, with DIPY's defaults."""
 
@@ -125,7 +125,7 @@ class Probe:
         return scalars
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PttGetter(PmfGetter):
     """Parallel transport; see the constants of ``kernels/getters/probes.py``."""
 

@@ -16,7 +16,7 @@ from ..parts import Getter, Rule
 
 
 # Options that several direction getters have: angle, number of directions, sphere and peaks.
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SphereOptions:
     """The option of methods whose directions are vertices of a sphere."""
 
@@ -26,7 +26,7 @@ class SphereOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class PeakOptions:
     """Options of which directions of an orientation function are peaks. Defaults depend on the method."""
 
@@ -38,7 +38,7 @@ class PeakOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class DirectionOptions:
     """The option of methods that find several initial directions at a seed."""
 
@@ -48,7 +48,7 @@ class DirectionOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class AngleOptions:
     """The option of every method. Its default depends on the method."""
 
@@ -59,7 +59,7 @@ class AngleOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class VertexOptions(AngleOptions, DirectionOptions, PeakOptions, SphereOptions, FitOptions):
     """Options of methods that follow a model or a series, whose directions are vertices of a sphere."""
 
@@ -67,7 +67,7 @@ class VertexOptions(AngleOptions, DirectionOptions, PeakOptions, SphereOptions, 
 WITH_RECOVERY = 30  # bits of a code, one to a word
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class VertexGetter(Getter):
     """A getter whose directions are vertices of a sphere; see ``kernels/getters/shared.py``.
 
@@ -95,7 +95,7 @@ class VertexGetter(Getter):
     move: Stage = shared.move_along
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class CarriesHeading(Part):
     """Common parts of getters that carry a direction from step to step."""
 

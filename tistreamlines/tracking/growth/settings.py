@@ -85,7 +85,7 @@ def steps_of_half(most: int | None) -> int:
 SHORTEST = "5vox"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class GrowthOptions:
     """Options of streamline growth for every direction getter."""
 

@@ -36,7 +36,7 @@ AT_SEED = (Verdict.SEED_OUTSIDE_LIMIT, Verdict.NO_STEP)
 AT_ENTRY = (Verdict.EXCLUDED, Verdict.OUT_OF_TURN)  # which streamlines are dropped for before they end
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RejectedOptions:
     """The option that names the map, a part of :class:`tistreamlines.Parameters`."""
 
@@ -47,7 +47,7 @@ class RejectedOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RejectedInputs(RejectedOptions):
     """The option, and those of a run that decide where streamlines are dropped."""
 

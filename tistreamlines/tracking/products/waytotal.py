@@ -16,7 +16,7 @@ from .files import ProductFile
 SUFFIXES = (".txt", "")  # FSL's file has none
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class WaytotalOptions:
     """The option that names the file, a part of :class:`tistreamlines.Parameters`."""
 

@@ -15,7 +15,7 @@ from ...option import SEEDS, option
 from ..parts import Recovery
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class BacktrackOptions:
     """The option of backtracking, a part of the options of the stopping rules that tell valid from invalid ends."""
 
@@ -26,7 +26,7 @@ class BacktrackOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Backtracking(Recovery):
     """Goes back where a half ends that ``rejects``, a stage of the rule, does not accept."""
 
@@ -44,7 +44,7 @@ MOST_STEPS = 64  # of a particle, which a team keeps in its memory
 ROUNDING = 1e-6  # relative error of a length in steps: images store voxel sizes in float32
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ParticleOptions:
     """Options of particle filtering, a part of the options of the stopping rules that follow tissue fractions."""
 
@@ -74,7 +74,7 @@ class ParticleOptions:
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ParticleFiltering(Recovery):
     """Sends out particles where a half ends invalidly; see the constants of ``kernels/recovery``."""
 

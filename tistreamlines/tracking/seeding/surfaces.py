@@ -23,7 +23,7 @@ from .seeds import Draw, DrawnSeeds, Seeds, first_success
 FREE, NORMAL, INWARD = DIRECTIONS = ("free", "normal", "inward")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SurfaceOptions:
     """Options of seeds on surfaces."""
 

@@ -10,7 +10,7 @@ SEEDS_EACH = 1000  # of a streamline of --select, as MRtrix3's -select
 SPEC = "FILE|x,y,z,r"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RegionOptions:
     """Options of regions of interest, a part of :class:`tistreamlines.Parameters`."""
 
@@ -41,7 +41,7 @@ class RegionOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SelectionOptions:
     """Options of how many streamlines are tracked."""
 

@@ -28,7 +28,7 @@ ROLES = ("include", "include_ordered", "exclude", "limit_mask", "ends_in")
 SAME = 1e-4  # voxels: headers of one grid may differ by so much, since many programs keep them in float32
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class BitsOfPoints(Selection):
     """Looks each point up in regions, as a half grows or, where steps may be taken back, when it has ended."""
 

@@ -32,7 +32,7 @@ UNREAD = MapImage(np.empty((0, 0, 0, 5), np.float32), np.eye(4))  # tissues befo
 CUTS: dict[str, int] = dict(zip(("entry", "exit", "minimum", "random", "roulette"), act5.CUTS, strict=True))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Act5Options(BacktrackOptions, TissueOptions):
     """The options of the rule, a part of :class:`tistreamlines.Parameters`."""
 
@@ -63,7 +63,7 @@ class Act5Options(BacktrackOptions, TissueOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FiveTissues(Rule):
     """The rule of five tissues, which remembers what a half has passed through."""
 

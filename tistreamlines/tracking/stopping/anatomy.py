@@ -26,7 +26,7 @@ OF_FIT = "fitted"  # instead of an image of fractions: the tissues of the model 
 TOLERANCE = 1e-3  # of fractions and their sums
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TissueOptions:
     """Options of tissue fractions, also of five tissues."""
 
@@ -44,7 +44,7 @@ class TissueOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FractionOptions(TissueOptions):
     """Options of the maps of both rules."""
 
@@ -63,7 +63,7 @@ class FractionOptions(TissueOptions):
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class AnatomyOptions(BacktrackOptions, ParticleOptions, FractionOptions):
     """Options of both rules, a part of :class:`tistreamlines.Parameters`."""
 

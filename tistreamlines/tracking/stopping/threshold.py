@@ -18,7 +18,7 @@ MUCH = 100  # times the threshold: the median of FA is about 3 times, that of a 
 LEAST = 0.01  # a lower threshold stands for 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ThresholdOptions:
     """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
 
@@ -125,7 +125,7 @@ def of_map(stop_map: Array, value: float) -> StopTables:
 
 
 # The stopping rule that ends streamlines outside a mask, as DIPY's ``BinaryStoppingCriterion``.
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class BinaryOptions:
     """Options of the stopping rule, a part of :class:`tistreamlines.Parameters`."""
 

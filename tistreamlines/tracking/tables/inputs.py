@@ -278,7 +278,7 @@ class KernelTables:
 
 
 # Maps of a stopping rule on another grid.
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class MapCount(Part):
     """Number of maps on another grid, for kernels that are linked without a rule."""
 

@@ -22,7 +22,7 @@ WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class WeightSums(Part):
     """The constants of sums over fixels, see ``kernels/weights/sift2.py``."""
 

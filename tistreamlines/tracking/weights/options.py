@@ -18,7 +18,7 @@ SEEDED: dict[str, object] = {"requires": ("seed_dynamic",), "affects": "growth"}
 ITERATED: dict[str, object] = {**NEEDS, "excludes": ("sift2_linear",)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Sift2Options:
     """Options of SIFT2, a part of :class:`tistreamlines.Parameters`, with the defaults of MRtrix3's tcksift2."""
 
@@ -106,7 +106,7 @@ class Sift2Options:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class DynamicOptions:
     """Options of dynamic seeding, a part of :class:`tistreamlines.Parameters`."""
 

@@ -51,7 +51,7 @@ LAUNCHES = 2  # of a GPU: it receives the points of one while it finds the visit
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FixelSizes(Part):
     """The constants of a table, see ``kernels/weights/visits.py``."""
 

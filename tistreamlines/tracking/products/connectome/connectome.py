@@ -54,7 +54,7 @@ Outcome = TypeVar("Outcome")
 Inputs = tuple[list[Parcellation], NodeLookup, SampledMeans]  # parcellations, their nodes, and maps to sample
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ConnectomeOptions:
     """Options of connectomes, a part of :class:`tistreamlines.Parameters`."""
 
@@ -109,7 +109,7 @@ class ConnectomeOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ConnectomeInputs(ConnectomeOptions):
     """Options of connectomes, and those of a run that they need."""
 

@@ -29,7 +29,7 @@ ENDS = "ends"  # kind of the map of --ends
 COUNTS = {"count": (Density, DeviceDensity), ENDS: (Ends, DeviceEnds)}  # what counts on the host, and on a device
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class DensityOptions:
     """Options of the map, a part of :class:`tistreamlines.Parameters`; its grid is that of all maps."""
 
@@ -58,7 +58,7 @@ class DensityOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class EndsOptions:
     """The option that names the map, a part of :class:`tistreamlines.Parameters`."""
 
@@ -68,12 +68,12 @@ class EndsOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class MapOptions(EndsOptions, DensityOptions):
     """Options of all maps."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class DensityInputs(MapOptions):
     """Options of all maps, and those of a run that maps read."""
 

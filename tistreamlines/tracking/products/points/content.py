@@ -26,7 +26,7 @@ SPARSE = ("endpoints_only", "compress", "downsample")  # options that leave poin
 BELOW = (*SPARSE, "points")  # or something of them
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class ContentOptions:
     """Options of the contents of a tractogram, a part of :class:`tistreamlines.Parameters`."""
 

@@ -20,7 +20,7 @@ from .sampler import Sampler, Values
 WAITING = 4  # batches that may wait to be sampled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SampleTableOptions:
     """The option that names the table, a part of :class:`tistreamlines.Parameters`."""
 
@@ -31,7 +31,7 @@ class SampleTableOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TableOptions(SampleTableOptions, ContentOptions):
     """The name of the table, and the maps."""
 

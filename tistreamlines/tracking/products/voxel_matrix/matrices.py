@@ -194,7 +194,7 @@ def files_beside(path: Path, *, targets: bool) -> list[Path]:
     return [path.with_name(name) for name in names]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SeedMatrixOptions:
     """Options of matrices from seed voxels, a part of :class:`tistreamlines.Parameters`."""
 
@@ -214,7 +214,7 @@ class SeedMatrixOptions:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class VoxelMatrixOptions:
     """Options of matrices between voxels, a part of :class:`tistreamlines.Parameters`."""
 

@@ -25,7 +25,7 @@ from .matrices import PairMatrix, VoxelMatrices, files_beside
 SUFFIXES = (*SEPARATORS, ".txt", "")  # FSL's file has none
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TargetOptions:
     """Options of counts from seeds to targets, a part of :class:`tistreamlines.Parameters`."""
 
