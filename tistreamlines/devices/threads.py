@@ -89,7 +89,8 @@ def begin_threads(name: str, count: int) -> None:
 @cache
 def _begin_threads(process: int, name: str, count: int) -> None:
     pool = _pool(process, name, count)
-    wait([pool.submit(time.sleep, 0.01) for _ in range(count)])
+    for _ in range(count):
+        pool.submit(time.sleep, 0.01)  # for so long, no thread is idle, and each task starts another one
 
 
 def submit_once(pool: ThreadPoolExecutor, function: Callable[[], Result]) -> Future[Result]:
