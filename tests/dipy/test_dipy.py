@@ -182,6 +182,18 @@ class TestFunctions:
         chosen = {"max_angle": 20, "return_all": return_all, "sh": case.sh * (2 / greatest)}
         agree(*(case.lines("ptt_tracking", module, **chosen) for module in (ours, theirs)), share=0.05)
 
+    @pytest.mark.parametrize(("module", "steps"), [(ours, 1), (theirs, 2)], ids=["ours", "theirs"])
+    def test_dipys_ptt_is_displaced_by_a_step(self, case, module, steps):
+        """It adds a step along the seed's direction to each point, as docs/drop-in-dipy.md says."""
+        lengths, chosen = [], {"step_size": 1.0, "max_angle": 5, "sh": 5 * case.sh, "save_seeds": True}
+        for line, seed in case.lines("ptt_tracking", module, **chosen):
+            segments, at = np.linalg.norm(np.diff(line, axis=0), axis=1), np.linalg.norm(line - seed, axis=1).argmin()
+            if 2 < at < len(line) - 3:
+                lengths += [segments[at - 1], segments[at]]
+        assert len(lengths) > 100
+        assert np.median(lengths) == pytest.approx(steps, rel=0.03)
+
+
     def test_bootstrap_agrees(self, case):
         chosen = {"data": case.data.astype(float), "model": case.model, "max_angle": 60, "seeds": case.seeds[:300]}
         chosen |= {"sh": None, "step_size": 4.0}

@@ -45,7 +45,9 @@ def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> 
 def tree_of(function: lang.Func) -> ast.FunctionDef:
     """Syntax tree of a kernel function, without its docstring."""
     lines, before = inspect.findsource(function.function)
-    tree = functions_of("".join(lines))[before + 1]
+    tree = functions_of("".join(lines)).get(before + 1)
+    if tree is None:
+        raise SyntaxError(f"{function.__name__}: its file has changed since it was imported")
     if ast.get_docstring(tree, clean=False):
         del tree.body[0]
     scope, code = function.function.__globals__, function.function.__code__
