@@ -143,7 +143,14 @@ def test_import_is_light():
     modules = imported("from tistreamlines import track", "numpy")
     heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "matplotlib", "rich", "click", "trx"}
     assert not heavy & {name.split(".")[0] for name in modules}
-    assert 20 < len(modules) < 370
+    assert 20 < len(modules) < 350
+
+
+def test_a_command_begins_without_what_only_some_runs_need():
+    modules = imported("import tistreamlines.cli.track", "numpy")
+    assert not {"tistreamlines.fit.model_fits", "tistreamlines.run.bars"} & {*modules}
+    heavy = {"taichi", "numba", "llvmlite", "dipy", "nibabel", "scipy", "rich"}
+    assert not heavy & {name.split(".")[0] for name in modules}
 
 
 def test_what_heeds_signals_is_lighter_still():
