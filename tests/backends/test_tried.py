@@ -123,7 +123,7 @@ def test_another_numbas_cache_is_the_users_alone(tmp_path, monkeypatch):
 )
 def test_versions_are_compared_by_their_numbers(version, right, monkeypatch):
     monkeypatch.setattr(_store, "_notes", [])
-    monkeypatch.setattr(tried, "version", lambda _: version)
+    monkeypatch.setattr(tried, "version_of", lambda _: version)
     assert tried.is_tried.__wrapped__() is right
     assert [version in note for note in _store._notes] == [True] * (not right)
 

@@ -15,7 +15,7 @@ from tistreamlines.devices import ARCHS
 PACKAGE = Path(tistreamlines.__file__).parent
 MAP = ROOT / "ARCHITECTURE.md"
 COMPILERS = {"taichi", "numba", "llvmlite"}
-ASIDE = ("__init__", "__main__", "aliases", "errors", "option", "plugins", "helpers", "distributed")
+ASIDE = ("__init__", "__main__", "aliases", "errors", "installed", "option", "plugins", "helpers", "distributed")
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 
@@ -25,7 +25,7 @@ def mapped(within: str = "") -> dict[str, str]:
 
 
 ROOMS, PARTS = mapped(), mapped("tracking/")
-BELOW, ABOVE = ("aliases", "errors", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
+BELOW, ABOVE = ("aliases", "errors", "installed", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
 PART_RANKS = {part: rank for rank, part in enumerate(("parts", *PARTS, "references", "registry"))}
 

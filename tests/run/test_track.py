@@ -260,7 +260,7 @@ class TestCache:
                 file.write("#\n")
             caching.source_hash.cache_clear()
             assert caching.code_versions.__wrapped__()["code"] != before, name
-        monkeypatch.setattr(caching, "version", lambda name: "0")
+        monkeypatch.setattr(caching, "version_of", lambda name: "0")
         assert caching.code_versions.__wrapped__()["numba"] != whole["numba"]
         caching.source_hash.cache_clear()  # of the copy
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from importlib.metadata import version
 
+from ..installed import version_of
 from ..linker.store import tell
 
 FIRST, LAST = (0, 63), (0, 68)  # releases that were tried, and those between them
@@ -19,7 +19,7 @@ FIRST, LAST = (0, 63), (0, 68)  # releases that were tried, and those between th
 @cache
 def is_tried() -> bool:
     """Whether the installed version was tried; if not, the user gets a note."""
-    installed = version("numba")
+    installed = version_of("numba")
     tried = FIRST <= tuple(int(number) for number in re.findall(r"\d+", installed)[:2]) <= LAST
     if not tried:
         untried = f"numba {installed} was not tried with this version of tistreamlines"

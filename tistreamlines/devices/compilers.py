@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 
 from ..errors import DeviceError, ParameterError, listed
+from ..installed import version_of
 from .host import ON_HOST
 
 VARIABLE = "TISTREAMLINES_COMPILER"
@@ -49,12 +50,7 @@ class Compiler:
     @property
     def version(self) -> str:
         """Its version."""
-        from importlib.metadata import PackageNotFoundError, version  # takes a hundredth of a second to import
-
-        try:
-            return version(self.package)
-        except PackageNotFoundError:
-            return "not installed"
+        return version_of(self.package)
 
     def variable(self, name: str) -> str:
         """Return the name of an environment variable that it reads, such as TI_VISIBLE_DEVICE."""

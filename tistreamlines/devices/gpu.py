@@ -26,7 +26,12 @@ def open_cuda() -> c.CDLL:
 
 
 def begin_cuda() -> None:
-    """Begin to start NVIDIA's driver, if there is one: 0.2 s on a server, without Python's lock, beside imports."""
+    """Begin to start NVIDIA's driver, if there is one: 0.2 s on a server, without Python's lock, beside imports.
+
+    Unless the user has set that, a device gets as many queues as this package has streams, instead of 8: they take time
+    to make and to end, 0.05 s on an H200.
+    """
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "2")
     with suppress(RuntimeError):  # the system starts no more threads
         Thread(target=_try_cuda, name="driver", daemon=True).start()
 

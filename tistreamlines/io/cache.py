@@ -19,13 +19,13 @@ import zipfile
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import IO, Protocol, TypeVar
 
 import numpy as np
 
 from ..aliases import Array, Json
+from ..installed import version_of
 from ..linker.store import is_of_user, open_plain
 from ..plugins import digests
 from .checksums import crc32
@@ -193,7 +193,8 @@ def _reason(error: BaseException) -> str:
 @cache
 def code_versions() -> dict[str, str]:
     """Return the versions of Python and of the libraries that compute, and a hash of this package's source."""
-    return {name: version(name) for name in _COMPUTING} | {"python": platform.python_version(), "code": source_hash()}
+    libraries = {name: version_of(name) for name in _COMPUTING}
+    return libraries | {"python": platform.python_version(), "code": source_hash()}
 
 
 @cache

@@ -13,14 +13,13 @@ import platform
 import zipfile
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin, get_type_hints
 
 from ..aliases import Array, Json
 from ..errors import ParameterError
+from ..installed import version_of
 from ..io import sidecar
 from ..io.cache import source_hash, with_plugins
 from ..io.drafts import complete_file, explained
@@ -53,18 +52,8 @@ def versions() -> dict[str, str]:
     from .. import __version__
 
     system = f"{platform.system()} {platform.machine()}"
-    return {OURS: __version__, "python": platform.python_version(), "system": system, **_versions_of_libraries()}
-
-
-@cache
-def _versions_of_libraries() -> dict[str, str]:
-    numbers = {}
-    for name in ("taichi", "numba", "numpy", "scipy", "dipy", "nibabel"):
-        try:
-            numbers[name] = version(name)
-        except PackageNotFoundError:
-            numbers[name] = "not installed"
-    return numbers
+    libraries = {name: version_of(name) for name in ("taichi", "numba", "numpy", "scipy", "dipy", "nibabel")}
+    return {OURS: __version__, "python": platform.python_version(), "system": system, **libraries}
 
 
 def record(

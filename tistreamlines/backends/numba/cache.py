@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cache
-from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 
@@ -26,6 +25,7 @@ import numpy as np
 
 from ...devices import usable_cores
 from ...helpers import tell_event
+from ...installed import version_of
 from ...linker.store import stem_of
 from ..compile_process import CompileProcess, compile_process, compiled
 from ..tried import is_tried
@@ -48,7 +48,7 @@ def made_by() -> str:
     Compiled code is found by the hash of the text, so the text of every cached module must contain this.
     """
     parts = hashlib.sha256(b"".join((Path(__file__).parent / name).read_bytes() for name in INLINED))
-    return f"numba {version('numba')}, llvmlite {version('llvmlite')}, team operations {parts.hexdigest()[:24]}"
+    return f"numba {version_of('numba')}, llvmlite {version_of('llvmlite')}, team operations {parts.hexdigest()[:24]}"
 
 
 def text_of(path: Path) -> str:

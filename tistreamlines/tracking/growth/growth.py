@@ -14,7 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TypeVar
 
 import numpy as np
@@ -363,9 +363,14 @@ class Growth:
             if time.perf_counter() - begun > TRIAL_SECONDS:
                 break
 
+    @cached_property
+    def _stored(self) -> Array:
+        """Numbers of the voxels that have rows; to look for them takes a few milliseconds."""
+        return np.flatnonzero(self.prepared.arrays["volume_index"])
+
     def _grow(self, count: int) -> None:
         """Grow from so many seeds, spread over the stored voxels, in one direction if they need directions."""
-        index, shape = np.flatnonzero(self.prepared.arrays["volume_index"]), self.prepared.arrays["volume_shape"]
+        index, shape = self._stored, self.prepared.arrays["volume_shape"]
         voxels = index[np.arange(1, count + 1) * len(index) // (count + 1)] if len(index) else np.zeros(count, int)
         seeds = np.stack(np.unravel_index(voxels, shape), axis=1).astype(np.float32)
         while len(seeds):

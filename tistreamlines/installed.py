@@ -1,0 +1,18 @@
+"""Versions of the packages that are installed, each of which is read once: that takes a millisecond or two."""
+
+from __future__ import annotations
+
+from functools import cache
+
+MISSING = "not installed"
+
+
+@cache
+def version_of(package: str) -> str:
+    """Return the version of a package, or MISSING."""
+    from importlib.metadata import PackageNotFoundError, version  # takes a hundredth of a second to import
+
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return MISSING
