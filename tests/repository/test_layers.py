@@ -25,7 +25,8 @@ def mapped(within: str = "") -> dict[str, str]:
 
 
 ROOMS, PARTS = mapped(), mapped("tracking/")
-BELOW, ABOVE = ("aliases", "errors", "installed", "option", "plugins", "helpers"), ("__init__", "__main__", "distributed")
+BELOW = ("aliases", "errors", "installed", "option", "plugins", "helpers")
+ABOVE = ("__init__", "__main__", "distributed")
 RANKS = {room: rank for rank, room in enumerate((*BELOW, *ROOMS, *ABOVE))}
 PART_RANKS = {part: rank for rank, part in enumerate(("parts", *PARTS, "references", "registry"))}
 
