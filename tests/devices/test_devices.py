@@ -77,6 +77,32 @@ def use_cuda(monkeypatch, library):
     monkeypatch.setattr(_probe_gpu, "load", lambda *names: library if "libcuda.so.1" in names else None)
 
 
+@pytest.mark.parametrize(("queues", "kept"), [(None, "2"), ("8", "8")])
+def test_the_driver_begins_beside_with_few_queues_unless_the_user_sets_more(monkeypatch, queues, kept):
+    variable, begun = "CUDA_DEVICE_MAX_CONNECTIONS", []
+    monkeypatch.setenv(variable, "")  # so that it is restored
+    monkeypatch.delenv(variable) if queues is None else monkeypatch.setenv(variable, queues)
+
+    class Began(FakeCuda):
+        def cuInit(self, flags):
+            begun.append(("driver", os.environ[variable]))
+            return 0
+
+        def nvmlInit_v2(self):
+            begun.append(("NVML", os.environ[variable]))
+            return 0
+
+    monkeypatch.setattr(_probe_gpu, "load", lambda name: Began())
+    monkeypatch.setattr(_probe_gpu.sys, "platform", "linux")
+    monkeypatch.setattr(_probe_gpu.Thread, "start", lambda thread: thread.run())
+    _probe_gpu.begin_cuda()
+    assert begun == [("driver", kept)]
+    begun.clear()
+    monkeypatch.setattr(_probe_gpu, "load", lambda name: Began(count=1))
+    _probe_gpu.begin_cuda()
+    assert begun == [("driver", kept), ("NVML", kept)]
+
+
 def test_cpu_is_always_available():
     (cpu,) = (d for d in list_devices() if d.arch == "cpu")
     assert cpu.available and not cpu.software and cpu.reason == "" and cpu.name
