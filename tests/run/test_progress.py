@@ -180,6 +180,36 @@ def test_every_function_shows_its_progress(options, tmp_path, monkeypatch):
             call(progress=True, watcher=ts.Watcher())
 
 
+class Lines:
+    """A stream of which little is known, such as one that also writes to a log."""
+
+    def __init__(self):
+        self.text, self.flushed = "", ""
+
+    def write(self, text):
+        self.text += text
+
+    def flush(self):
+        self.flushed = self.text
+
+
+def test_a_stream_without_more_than_it_needs_gets_whole_lines(monkeypatch):
+    shown = Lines()
+    monkeypatch.setattr("sys.stderr", shown)
+    with Bar() as bar:
+        bar.print("a line")
+        assert shown.flushed == "a line\n"
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_without_a_stream_nothing_is_printed(monkeypatch, closed):
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr("sys.stderr", stream if closed else None)
+    with Bar() as bar:
+        bar.print("a line")
+
+
 def test_a_stream_that_is_left_early_ends_the_bar(options, monkeypatch):
     monkeypatch.setattr(progress, "MINUTE", 0.02)
     with contextlib.redirect_stderr(io.StringIO()) as shown:

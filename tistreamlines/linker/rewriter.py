@@ -7,6 +7,7 @@ import gc
 import inspect
 import re
 import sys
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TypeGuard, TypeVar, cast
@@ -25,6 +26,9 @@ RESULTS = {
 }
 SOURCE = "  # "  # before the place of a statement in the source
 DEBUGGING = ("breakpoint", "print")
+# Functions of modules by their first lines, by the module's text. Each is taken out once, since its tree is changed.
+_parsed: dict[str, dict[int, ast.FunctionDef]] = {}
+_parsing = threading.Lock()
 BLOCKS = ("body", "orelse", "finalbody", "handlers", "cases")  # of statements
 FLOAT_OPERATIONS = (ast.Mult, ast.Add, ast.Sub)
 ZEROS: dict[str, ast.expr] = {  # of a record of local variables
@@ -44,19 +48,23 @@ def annotation(node: ast.expr | None, function: lang.Func, filling: Filling) -> 
 @cache
 def tree_of(function: lang.Func) -> ast.FunctionDef:
     """Syntax tree of a kernel function, without its docstring."""
-    lines, before = inspect.findsource(function.function)
-    tree = functions_of("".join(lines)).get(before + 1)
+    written = inspect.unwrap(function.function)
+    scope, code = function.function.__globals__, written.__code__
+    source, line = "".join(inspect.findsource(written)[0]), code.co_firstlineno
+    with _parsing:
+        if line not in _parsed.get(source, ()):
+            _parsed[source] = functions_of(source)
+        tree = _parsed[source].pop(line, None)
     if tree is None:
-        raise SyntaxError(f"{function.__name__}: its file has changed since it was imported")
+        advice = "write it with def, and leave the file as it is meanwhile"
+        raise SyntaxError(f"{function.__name__}: its file has no such function: {advice}")
     if ast.get_docstring(tree, clean=False):
         del tree.body[0]
-    scope, code = function.function.__globals__, function.function.__code__
     named = [scope.get(name) for name in code.co_names]
     named += [named_by(argument.annotation, scope) for argument in tree.args.args]
     return spread_contexts(tree, scope) if any(map(is_context, named)) else tree
 
 
-@cache
 def functions_of(source: str) -> dict[int, ast.FunctionDef]:
     """Return the functions of a module by their first line, that of the first decorator if there are any.
 

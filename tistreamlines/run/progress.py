@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..aliases import Self
@@ -80,7 +81,8 @@ class Bar(Watcher):
         if self._picture is not None:
             self._picture.console.print(text, soft_wrap=True, markup=False)
         elif not self._quiet and sys.stderr is not None:
-            sys.stderr.write(f"{text}\n")
+            with suppress(ValueError):  # it is closed
+                print(text, file=sys.stderr, flush=True)
 
     def stage(self, name: str) -> None:
         """Show the stage, with an empty bar."""
@@ -143,7 +145,9 @@ class Bar(Watcher):
 def _picture() -> PictureOfProgress | None:
     """Return a bar, if a notebook or a terminal can show it; rich is imported only then, which takes 20 ms or more."""
     forced = any(os.environ.get(name) for name in ("FORCE_COLOR", "TTY_COMPATIBLE"))  # rich heeds them, too
-    if not ("IPython" in sys.modules or forced or (sys.stderr is not None and sys.stderr.isatty())):
+    with suppress(AttributeError, ValueError):  # of a stream that has no such method, or is closed
+        forced = forced or sys.stderr.isatty()
+    if not forced and "IPython" not in sys.modules:
         return None
     from .bars import PictureOfProgress
 
