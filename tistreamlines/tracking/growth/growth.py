@@ -366,7 +366,7 @@ class Growth:
     @cached_property
     def _stored(self) -> Array:
         """Numbers of the voxels that have rows; to look for them takes a few milliseconds."""
-        return np.flatnonzero(self.prepared.arrays["volume_index"])
+        return np.flatnonzero(self.prepared.arrays["volume_index"] != 0)  # of numbers, it takes five times as long
 
     def _grow(self, count: int) -> None:
         """Grow from so many seeds, spread over the stored voxels, in one direction if they need directions."""
