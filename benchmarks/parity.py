@@ -21,7 +21,7 @@ import argparse
 import json
 import sys
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from importlib.metadata import version
 from itertools import combinations, product
 from pathlib import Path
@@ -230,7 +230,7 @@ def circumstances(options: argparse.Namespace, seeds: int) -> dict[str, Any]:
         "data": options.folder.resolve().name, "dg": options.dg, "model": options.model, "seeds": seeds,
         "random_seeds": list(range(options.first, options.first + options.runs)),
         "command": " ".join(["python benchmarks/parity.py", *words]),
-        "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {n: version(n) for n in ("dipy", "numpy", "numba")} | {"python": sys.version.split()[0]},
         "machine": {"cpu": cpu_model(), "cores": os.cpu_count(), "note": "cores shared with other work: rough times"},
         "settings": COMMON | dict(method.options) | {

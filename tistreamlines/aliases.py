@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-
-if sys.version_info >= (3, 11):
-    from typing import Self as Self
-    from typing import Unpack as Unpack
-else:  # nibabel brings it
-    from typing_extensions import Self as Self
-    from typing_extensions import Unpack as Unpack
 
 if TYPE_CHECKING:
     from dipy.core import sphere

@@ -8,6 +8,7 @@ import inspect
 import json
 import re
 import shlex
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -172,6 +173,14 @@ def test_a_broken_link_is_noticed():
     links = "[a](docs/no.md) [b](docs/speed.md#no) [c](#no) [d](docs/speed.md#whole-commands) [e](#a-head-code)"
     page = f"# A head, `code`\n{links}"
     assert broken_links("README.md", page) == ["docs/no.md", "docs/speed.md#no", "#no"]
+
+
+def test_the_lowest_python_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    lowest = project["requires-python"].removeprefix(">=")
+    assert re.findall(r"Python :: (3\.\d+)", " ".join(project["classifiers"]))[0] == lowest
+    for page in ("README.md", "docs/getting-started.md"):
+        assert f"You need Python {lowest} to " in (ROOT / page).read_text(encoding="utf-8"), page
 
 
 def test_results_have_their_commands():

@@ -10,7 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -111,7 +111,7 @@ def benchmark(
 
 def head(command: str) -> Json:
     """Return results without runs."""
-    created = datetime.now(timezone.utc).isoformat(timespec="seconds")
+    created = datetime.now(UTC).isoformat(timespec="seconds")
     return {"schema": SCHEMA, "created": created, "command": command, "machine": machine(), "runs": []}
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from threading import Lock
+from typing import Self
 
 from rich import progress as bars
 from rich.console import Console
 
-from ..aliases import Json, Self
+from ..aliases import Json
 from ..run.progress import STAGES
 from .cohort import Subject
 from .supervision import DONE, FAILED, LEFT, Outcome

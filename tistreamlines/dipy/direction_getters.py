@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import ClassVar, Self, Unpack
 
 from dipy import direction as dipys
 from dipy.data import default_sphere
 from dipy.tracking.direction_getter import DirectionGetter
 
-from ..aliases import Array, Self, Sphere, Unpack
+from ..aliases import Array, Sphere
 from ..errors import ParameterError
 from ..options.objects import Options
 from ..tracking.getters.boot import ATTEMPTS

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import Unpack
 
 import numpy as np
 from dipy.tracking.stopping_criterion import StoppingCriterion
 
-from ..aliases import Array, Unpack
+from ..aliases import Array
 from ..cuslines import arrays
 from ..errors import ParameterError
 from ..io.in_memory import unmask

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar, Unpack
 
-from ..aliases import Unpack
 from ..devices import usable_cores
 from ..devices.threads import thread_pool
 from ..errors import OutputError

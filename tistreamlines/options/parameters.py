@@ -11,12 +11,12 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Json, Unpack
+from ..aliases import Json
 from ..errors import ParameterError, listed
 from ..fit.models import MODELS, ONE, weight_of
 from ..fit.shells import b_values_of

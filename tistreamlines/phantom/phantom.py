@@ -219,7 +219,7 @@ def joined_share(phantom: Phantom, points: np.ndarray, offsets: np.ndarray) -> J
 
     def located(rows: np.ndarray) -> tuple[np.ndarray, tuple[np.ndarray, ...]]:
         voxel = np.rint(points[rows] @ to_voxel[:3, :3].T + to_voxel[:3, 3]).astype(np.int64)
-        inside = ((voxel >= 0) & (voxel < shape)).all(axis=1)
+        inside = np.logical_and.reduce((voxel >= 0) & (voxel < shape), axis=1)
         return inside, tuple(np.clip(voxel, 0, shape - 1).T)
 
     inside_a, a = located(offsets[:-1][kept])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from html import escape
 from io import BytesIO
 from pathlib import Path
@@ -34,7 +34,7 @@ def page_of(
     return fill_template(
         "page", policy=f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {policy}",
         name=escape(Path(name).name), style=(HERE / "page.css").read_text(encoding="utf-8"), version=escape(version),
-        now=datetime.now(timezone.utc).strftime("%Y-%m-%d %H:%M UTC"), tiles="".join(shown),
+        now=datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"), tiles="".join(shown),
         warnings=fill_template("warnings", items=texts) if texts else "",
         sections="\n".join(filter(None, sections)), scripts=script,
     )

@@ -7,11 +7,11 @@ from contextlib import AbstractContextManager, ExitStack, closing
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy.typing as npt
 
-from ..aliases import GradientTable, Unpack
+from ..aliases import GradientTable
 from ..errors import ParameterError
 from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS

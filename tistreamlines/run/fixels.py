@@ -8,12 +8,11 @@ import warnings
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from typing import TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Unpack
 from ..backends import take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError, listed

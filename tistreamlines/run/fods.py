@@ -7,12 +7,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import GradientTable, Json, Unpack
+from ..aliases import GradientTable, Json
 from ..devices import CPU
 from ..errors import InputError, ParameterError, listed
 from ..fit.fits import Fits, warnings_of_fit

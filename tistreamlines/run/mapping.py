@@ -7,11 +7,10 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
-from ..aliases import Unpack
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
 from ..errors import InputError, ParameterError, listed

@@ -8,10 +8,11 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from os import PathLike
 from pathlib import Path
+from typing import Unpack
 
 import numpy as np
 
-from ..aliases import Json, Unpack
+from ..aliases import Json
 from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays

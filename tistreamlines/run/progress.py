@@ -7,9 +7,8 @@ import sys
 import threading
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from ..aliases import Self
 from ..helpers import tells_events
 from .log import Watcher
 

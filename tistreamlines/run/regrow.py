@@ -7,12 +7,11 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Unpack
 from ..errors import InputError, OutputError, ParameterError, TrackingError
 from ..io.in_memory import refuse_arrays, source_of
 from ..io.numbers import SUFFIX as NUMBERS

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Json, Unpack
+from ..aliases import Json
 from ..backends import compiler_told, take_compiler
 from ..devices import Device, choose
 from ..errors import InputError, OutputError, ParameterError
