@@ -187,7 +187,7 @@ def _subject(row: Row, words: tuple[str, ...]) -> Subject:
             if context.params[name]:
                 raise ParameterError(f"{option} cannot be among the options of {TRACK} here: leave it out")
         named, chosen = context.params["output"], Parameters.given(options_of(context))
-        series = dict(zip(SERIES, context.params["series"], strict=False))
+        series: dict[str, str] = dict(zip(SERIES, context.params["series"], strict=False))
     output = None if named is None else Path(named)
     if chosen.bids_out is not None:
         output, chosen = bids.named(series.get("dwi"), output, chosen)

@@ -37,7 +37,7 @@ COMMANDS = {
     "benchmark": "Time tistreamlines on every device, beside DIPY, on the same data.",
 }
 # others have modules of their names
-MODULES = dict.fromkeys(("join", "regrow", "map", "sift", "view"), "tractograms")
+MODULES: dict[str, str] = dict.fromkeys(("join", "regrow", "map", "sift", "view"), "tractograms")
 MODULES |= dict.fromkeys(("fixels", "5tt"), "images")
 VIEW, LIVE = "view", "--live"  # with this flag, it is another command
 MODULES |= {f"{VIEW} {LIVE}": "live"}

@@ -65,7 +65,7 @@ class FodFit:
             flat[:, rows] = np.divide(densities, total, out=np.zeros_like(densities), where=total > 0)
 
         in_parts(divide, len(voxels), threads)
-        return dict(zip(self.coefficients, shares, strict=True))
+        return {name: shares[number] for number, name in enumerate(self.coefficients)}
 
 
 def residuals(

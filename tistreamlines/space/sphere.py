@@ -295,7 +295,7 @@ def _nearest(vertices: Array, face: int, twin: float) -> Array:
     for cells in (counts <= USUAL, counts > USUAL):  # a cell in a corner of the map is large
         if not cells.any():
             continue
-        few = np.reshape(tree.query(centre[cells], range(1, counts[cells].max() + 1))[1], (cells.sum(), -1))
+        few = np.reshape(tree.query(centre[cells], int(counts[cells].max()))[1], (cells.sum(), -1))
         there = both[few]
         cosines = np.einsum("fcx,ckx->fck", four[:, cells], there)
         beaten = np.zeros(few.shape, bool)

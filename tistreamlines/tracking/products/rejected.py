@@ -159,7 +159,7 @@ def parts_of_ends(reasons: Array, verdicts: Array) -> npt.NDArray[np.int64]:
 def voxels_of(points: Array, shape: tuple[int, int, int]) -> npt.NDArray[np.int64]:
     """Return the numbers of the voxels that hold points, (n, 3) in voxel coordinates."""
     nearest = np.floor(points.astype(np.float64) + 0.5).astype(np.int64)
-    return np.ravel_multi_index(tuple(np.clip(nearest, 0, np.array(shape) - 1).T), shape)
+    return np.asarray(np.ravel_multi_index(tuple(np.clip(nearest, 0, np.array(shape) - 1).T), shape))
 
 
 class Rejected(ProductFile):

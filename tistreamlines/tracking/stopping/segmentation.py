@@ -123,7 +123,7 @@ class TissueFiles:
         opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
             return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)
-        named = dict(zip((*FRACTIONS, SGM), opened, strict=False))
+        named: dict[str, OpenImage] = dict(zip((*FRACTIONS, SGM), opened, strict=False))
         return _round_affine(*cropped(*of_fractions(named, warn, sgm_amyg_hipp=self.sgm_amyg_hipp)))
 
 
