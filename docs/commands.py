@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGES = ("README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").rglob("*.md"))))
 # pages that are followed from begin to end, and the files of the reader that they begin with
 STEPS = {
-    "docs/debugging.md": SERIES, "docs/getting-started.md": NAMES, "docs/guides/dwi.md": NAMES,
+    "docs/debugging.md": SERIES, "docs/fods.md": SERIES, "docs/getting-started.md": NAMES, "docs/guides/dwi.md": NAMES,
     "docs/guides/mrtrix.md": SERIES, "docs/long-runs.md": NAMES, "docs/tutorial.md": SERIES, "docs/viewer.md": NAMES,
 }
 ON_A_BRAIN = {"docs/tutorial.md"}  # whose regions are those of a brain, and not of the phantom
@@ -40,6 +40,8 @@ SPAN = re.compile(r"`(tistreamlines [^`]+)`")
 NEEDS = {
     r"^pip |^python -m venv|^\. |^pytest|^ruff|^mkdocs|^\.ci/": ("sets up an environment of its own", lambda: False),
     r"sbatch|SLURM": ("needs SLURM", lambda: shutil.which("sbatch")),
+    r"--tissues fods": ("needs a series of several shells", lambda: False),
+    r"\$SUBJECTS_DIR": ("needs a subject of FreeSurfer", lambda: "SUBJECTS_DIR" in os.environ),
     r"^5ttgen fsl": ("needs FSL", lambda: shutil.which("fast")),
     r"^(mr|dwi|tensor|sh2peaks|tck)\w* |\.mif\b": ("needs MRtrix3", lambda: shutil.which("mrconvert")),
     r"^dwi2response": ("needs the scripts of MRtrix3", lambda: shutil.which("dwi2response")),

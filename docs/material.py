@@ -133,6 +133,8 @@ def make_tracks(folder: Path) -> None:
     for name in ("brain.trx", "tracks.tck"):
         tistreamlines("track", *series, "-o", name, folder=folder)
     shutil.copy(folder / "tracks.tck", folder / "brain.tck")
+    count = len(nib.streamlines.load(folder / "brain.tck").streamlines)
+    np.savetxt(folder / "weights.csv", np.random.default_rng(0).uniform(0.5, 1.5, count), fmt="%.3f")
 
 
 def make_scripts(folder: Path) -> None:
@@ -156,7 +158,7 @@ STEPS: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
     )),
     (make_tissues, ("5tt.nii.gz",)),
     (make_mrtrix, ("dwi.mif", "mask.mif", "5tt.mif", "fa.mif", "wm.mif", "response.txt", "wmfod.mif", "peaks.mif")),
-    (make_tracks, ("brain.trx", "tracks.tck", "brain.tck")),
+    (make_tracks, ("brain.trx", "tracks.tck", "brain.tck", "weights.csv")),
     (make_scripts, ("benchmarks", "examples", "docs")),
 ]
 NAMES = {name for _, names in STEPS for name in names}
