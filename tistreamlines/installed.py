@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-MISSING = "not installed"
-
 
 @cache
 def version_of(package: str) -> str:
-    """Return the version of a package, or MISSING."""
+    """Return the version of a package, or ``not installed``."""
     from importlib.metadata import PackageNotFoundError, version  # takes a hundredth of a second to import
 
     try:
         return version(package)
     except PackageNotFoundError:
-        return MISSING
+        return "not installed"

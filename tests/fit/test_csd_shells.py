@@ -10,7 +10,7 @@ from synthetic import UNWEIGHTED, signals
 
 import tistreamlines as ts
 from tistreamlines.fit.csd_shells import ShellResponses
-from tistreamlines.fit.model_fits import fit_csd
+from tistreamlines.fit.model_fits import MODEL_FITS
 from tistreamlines.fit.shells import shells_of_csd
 from tistreamlines.io.nifti import Dwi
 from tistreamlines.phantom.phantom import spread_directions
@@ -35,7 +35,7 @@ def fit(data, gtab, threads=None, **options):
     rows = data.reshape(-1, 1, 1, data.shape[-1])
     chosen = ts.Parameters.given({"dg": "det", "sh_order": 8, **(options or {"fa_response": 0.4})})
     dwi = Dwi(rows, Space(np.eye(4), rows.shape[:3]), gtab, Path("series"))
-    functions, record, _ = fit_csd(dwi, everywhere(rows), chosen, threads, lambda _: None, "cpu")
+    functions, record, _ = MODEL_FITS["csd"](dwi, everywhere(rows), chosen, threads, lambda _: None, "cpu")
     return functions[:, 0, 0], record
 
 

@@ -115,6 +115,16 @@ def test_the_largest_image_is_hashed_once_and_nothing_is_unpacked(tmp_path):
     assert ahead.digest_ahead(tmp_path / "mask.nii") is ahead.digest_ahead(tmp_path / "earlier.trx") is None
 
 
+def test_a_link_to_a_file_of_another_name_is_unpacked_and_hashed(tmp_path):
+    """As git-annex stores files."""
+    path, stored = tmp_path / "dwi.nii.gz", tmp_path / "MD5--0123"
+    saved(path).rename(stored)
+    path.symlink_to(stored)
+    ahead.begin([str(path)], unpacks=True)
+    assert ahead.content_ahead(path) == gzip.decompress(stored.read_bytes())
+    assert ahead.digest_ahead(path) == hashlib.sha256(stored.read_bytes()).hexdigest()
+
+
 def test_the_record_has_the_hash_of_the_file_as_it_is_now(tmp_path):
     path = saved(tmp_path / "dwi.nii.gz")
     ahead.begin([str(path)], unpacks=False)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import time
 
-import click
-
 from ..devices import Device
 from ..helpers import EVENTS, tell_event
 from ..run.progress import STAGES, Bar
@@ -70,14 +68,12 @@ class Display(Bar):
 
     def note(self, text: str) -> None:
         """Show a note about an automatic choice, unless quiet."""
-        self.print(f"Note: {text}")
+        if not self._quiet:
+            self.print(f"Note: {text}")
 
     def warn(self, text: str) -> None:
         """Show a warning, even if quiet."""
-        if self._quiet:
-            click.echo(f"Warning: {text}", err=True)
-        else:
-            self.print(f"Warning: {text}")
+        self.print(f"Warning: {text}")
 
     def fitted(self, share: float) -> None:
         """Show the share of voxels that are fitted, or whose fixels are found."""
@@ -100,5 +96,5 @@ class Display(Bar):
         super().sifting(iteration, streamlines, cost)
 
     def _say(self, text: str) -> None:
-        if self._verbose:
+        if self._verbose and not self._quiet:
             self.print(text)

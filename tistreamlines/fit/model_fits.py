@@ -22,8 +22,7 @@ from .csd import System, fit_system
 from .csd_shells import SHARPER, ShellResponses, responses_of_high_fa, responses_of_tournier
 from .csd_weight import choose_weight
 from .frames import along_scanner_axes, axes_are_scanners
-from .linear import MORE_DIRECTIONS, LinearModel
-from .linear import fit_linear as fit_linear_model
+from .linear import MORE_DIRECTIONS, LinearModel, fit_linear
 from .models import ALL, ONE, FitOptions, Fitted, Mask, Progress, response_files, weight_of
 from .response import FibreResponse, single_fibre_response, tensor_response
 from .series import in_parts
@@ -35,12 +34,11 @@ Fit = Callable[[Dwi, Mask, FitOptions, int | None, Progress, str], Fitted]
 Estimate = TypeVar("Estimate")  # a response of one shell or of several
 
 
-def fit_linear(
+def _fit_linear(
     dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str
 ) -> Fitted:
-    """Fit a model whose coefficients are products of the signals with a matrix."""
     model = LinearModel.of(dwi.gtab, options.model, options.sh_order, options.sm_lambda)
-    return Fitted(fit_linear_model(dwi.data, dwi.gtab, mask, model, options.min_signal, threads, progress, arch), {})
+    return Fitted(fit_linear(dwi.data, dwi.gtab, mask, model, options.min_signal, threads, progress, arch), {})
 
 
 class CsdFit(NamedTuple):
@@ -56,8 +54,7 @@ class CsdFit(NamedTuple):
     voxels: Mask | None
 
 
-def fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
-    """Fit constrained spherical deconvolution, as :func:`fit_fibres`."""
+def _fit_csd(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
     fit = fit_fibres(dwi.data, dwi.gtab, mask, options, threads, progress, arch)
     return Fitted(fit.coefficients, fit.chosen)
 
@@ -93,7 +90,7 @@ def fit_fibres(
     return CsdFit(coefficients, system, {"csd_lambda": weight, "response": record}, voxels)
 
 
-def fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
+def _fit_msmt(dwi: Dwi, mask: Mask, options: FitOptions, threads: int | None, progress: Progress, arch: str) -> Fitted:
     """Fit the FODs of white matter beside other tissues: along the scanner's axes, as a file of them would have it."""
     fit = tissue_fods(
         along_scanner_axes(dwi), mask, tissue_options(options), threads, lambda _, share: progress(share), arch
@@ -194,4 +191,4 @@ def known_response(source: PathLike, gtab: GradientTable, order: int) -> FibreRe
 
 # By model. The arguments are the series, the voxels to fit (x, y, z), the options, and the number of CPU threads, None
 # for one per core. A function that receives the share of fitted voxels follows, and the arch whose device may fit them.
-MODEL_FITS: dict[str, Fit] = {"opdt": fit_linear, "csa": fit_linear, "csd": fit_csd, "msmt": fit_msmt}
+MODEL_FITS: dict[str, Fit] = {"opdt": _fit_linear, "csa": _fit_linear, "csd": _fit_csd, "msmt": _fit_msmt}

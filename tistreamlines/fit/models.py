@@ -50,7 +50,6 @@ class Fitted(NamedTuple):
     shares: Mapping[str, npt.NDArray[np.float32]] = MappingProxyType({})
 
 
-
 REFERENCES = {
     "Tristán-Vega 2009": "Tristán-Vega A, Westin CF, Aja-Fernández S. Estimation of fiber orientation probability "
     "density functions in high angular resolution diffusion imaging. NeuroImage 47, 2009. "

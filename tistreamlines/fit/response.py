@@ -34,7 +34,7 @@ Voxels = npt.NDArray[np.bool_]
 RADIUS = 10  # voxels; that of DIPY's cube
 # of the search for voxels with a single fibre
 RANKED, TESTED, FIBRES = 4096, 1024, 300  # voxels of the first pass, of the others, and that make the response
-SHARE = 4  # of a small mask, one in so many voxels makes the response, or FEWEST_FIBRES
+SHARE = 4  # of a small mask, one in so many voxels makes the response, and at least FEWEST_FIBRES
 FEWEST = 100  # voxels among which to search
 SHARPEST = (1.0, -1.0, 1.0)  # the first response, which only ranks the voxels
 FIRST_ORDER = 4

@@ -24,8 +24,8 @@ BEYOND = 1 << 24  # bytes that may follow the values, such as the footer of an .
 HEADER, DIMENSIONS, BITS, OFFSET = 348, 40, 72, 108  # bytes of NIfTI's header, and where its fields lie
 State = tuple[int, int, int, int]  # device, number, size and time of a file
 T = TypeVar("T")
-_contents: dict[str, OfFile[bytes | None]] = {}
-_digests: dict[str, OfFile[str]] = {}
+_contents: dict[str, FileTask[bytes | None]] = {}
+_digests: dict[str, FileTask[str]] = {}
 
 
 def quick_zlib() -> ModuleType:
@@ -61,7 +61,7 @@ def sha256(file: IO[bytes]) -> str:
     return digest.hexdigest()
 
 
-class OfFile(threading.Thread, Generic[T]):
+class FileTask(threading.Thread, Generic[T]):
     """A thread that computes something of a file; an error is left to who reads the file later."""
 
     def __init__(self, path: str, compute: Callable[[IO[bytes]], T]) -> None:
@@ -90,12 +90,14 @@ def begin(arguments: Iterable[str], *, unpacks: bool) -> None:
     """Begin to hash the largest image among a command's arguments, and to unpack the largest gzipped NIfTI file."""
     _contents.clear()
     _digests.clear()
-    images = sorted((size, os.path.realpath(name)) for name in arguments if (size := _image_bytes(name)))
-    for _, path in images[-1:]:
-        _digests[path] = OfFile(path, sha256)
-    for path in [path for _, path in images if path.endswith(".nii.gz")][-1:]:
-        if unpacks:
-            _contents[path] = OfFile(path, _unpacked)
+    images = sorted((name for name in arguments if _image_bytes(name)), key=_image_bytes)
+    packed = [name for name in images if name.endswith(".nii.gz")]  # a link of this name may lead to another one
+    if images:
+        path = os.path.realpath(images[-1])
+        _digests[path] = FileTask(path, sha256)
+    if packed and unpacks:
+        path = os.path.realpath(packed[-1])
+        _contents[path] = FileTask(path, _unpacked)
 
 
 def content_ahead(name: str) -> bytes | None:

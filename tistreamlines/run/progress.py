@@ -76,10 +76,10 @@ class Bar(Watcher):
             self._picture.end()
 
     def print(self, text: str) -> None:
-        """Print a line, unless quiet."""
+        """Print a line."""
         if self._picture is not None:
             self._picture.console.print(text, soft_wrap=True, markup=False)
-        elif not self._quiet and sys.stderr is not None:
+        elif sys.stderr is not None:
             with suppress(ValueError):  # it is closed
                 print(text, file=sys.stderr, flush=True)
 

@@ -365,8 +365,8 @@ class Growth:
 
     @cached_property
     def _stored(self) -> Array:
-        """Numbers of the voxels that have rows; to look for them takes a few milliseconds."""
-        return np.flatnonzero(self.prepared.arrays["volume_index"] != 0)  # of numbers, it takes five times as long
+        """Numbers of the voxels that have rows. NumPy finds them five times as fast in an array of booleans."""
+        return np.flatnonzero(self.prepared.arrays["volume_index"] != 0)
 
     def _grow(self, count: int) -> None:
         """Grow from so many seeds, spread over the stored voxels, in one direction if they need directions."""
