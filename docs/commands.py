@@ -50,13 +50,18 @@ NEEDS = {
     r"--arch metal": ("needs a GPU of Apple", lambda: _present("metal")),
     r"\.\./shared": ("needs data that are not in the repository", BRAIN.is_dir),
     r"--fetch": ("needs the network", lambda: False),
+    r"^ssh ": ("needs another computer", lambda: False),
+    r"/TOKEN/": ("needs a live page", lambda: False),
     r"nipype": ("needs Nipype", lambda: False),
     r"^tistreamlines batch": ("needs several subjects", lambda: False),
 }
 SERVES, SERVED_SECONDS = re.compile(r"^tistreamlines view (?!.* -o )"), 20
 LIMIT_SECONDS = 3 * 3600
 # a command that is only named, without what it needs
-NAMED = re.compile(r"^tistreamlines (?!devices$|verify$)[\w ]+$|^tistreamlines track (?!.*(-o |--citations))")
+NAMED = re.compile(
+    r"^tistreamlines (?!devices$|verify$)[\w ]+$|^tistreamlines view --live$|"
+    r"^tistreamlines track (?!.*(-o |--citations))"
+)
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ def make_series(folder: Path) -> None:
     save_phantom(make_phantom(), folder)
     copies = {
         "mask.nii.gz": ("brain_mask.nii.gz",), "dwi.nii.gz": (BIDS,),
-        "pve_wm.nii.gz": ("wm.nii.gz", "T1_pve_2.nii.gz"), "pve_gm.nii.gz": ("gm.nii.gz", "T1_pve_1.nii.gz"),
+        "pve_wm.nii.gz": ("wm.nii.gz", "T1_pve_2.nii.gz", "T1.nii.gz"),
+        "pve_gm.nii.gz": ("gm.nii.gz", "T1_pve_1.nii.gz"),
         "pve_csf.nii.gz": ("csf.nii.gz", "T1_pve_0.nii.gz"),
         "nodes.nii.gz": ("desikan.nii.gz", "schaefer.nii.gz", "labels.nii.gz"),
     }
@@ -148,7 +149,7 @@ STEPS: list[tuple[Callable[[Path], None], tuple[str, ...]]] = [
     (make_series, (
         "dwi.nii.gz", "dwi.bval", "dwi.bvec", "mask.nii.gz", "brain_mask.nii.gz", BIDS, "pve_wm.nii.gz",
         "pve_gm.nii.gz", "pve_csf.nii.gz", "wm.nii.gz", "gm.nii.gz", "csf.nii.gz", "T1_pve_0.nii.gz", "T1_pve_1.nii.gz",
-        "T1_pve_2.nii.gz", "desikan.nii.gz", "schaefer.nii.gz", "labels.nii.gz",
+        "T1_pve_2.nii.gz", "T1.nii.gz", "desikan.nii.gz", "schaefer.nii.gz", "labels.nii.gz",
     )),
     (make_maps, ("FA.nii.gz", "MD.nii.gz", "fa.nii.gz", "subject.bedpostX")),
     (make_regions, (
