@@ -3,8 +3,9 @@
     python docs/commands.py [--only PAGE] [--list]
 
 The pages use files of a reader, such as ``dwi.nii.gz`` or ``wmfod.mif``: ``material.py`` makes small ones of the same
-names. A page of STEPS is followed from its begin to its end in one folder; elsewhere, each block begins anew. What
-cannot run on this computer is listed with the reason. The exit code is 1 if a command failed.
+names. A page of STEPS is followed from its begin to its end in one folder; elsewhere, each block begins anew. A preset
+selects fewer streamlines. What cannot run on this computer is listed with the reason. The exit code is 1 if a command
+failed.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ NEEDS = {
 }
 SERVES, SERVED_SECONDS = re.compile(r"^tistreamlines view (?!.* -o )"), 20
 LIMIT_SECONDS = 3 * 3600
+SELECTS_MANY, FEWER = re.compile(r"--preset qsirecon-msmt-act"), " --select 2000"  # instead of ten million streamlines
 # a command that is only named, without what it needs
 NAMED = re.compile(
     r"^tistreamlines (?!devices$|verify$)[\w ]+$|^tistreamlines view --live$|"
@@ -119,8 +121,9 @@ def inputs(step: Step) -> list[str]:
 def run(step: Step, folder: Path) -> tuple[int, str]:
     """Run a command in a folder; return its exit code and what it printed."""
     environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    command = step.command + FEWER * bool(SELECTS_MANY.search(step.command))
     process = subprocess.Popen(
-        ["bash", "-ec", step.command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+        ["bash", "-ec", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )
     serves = SERVES.match(step.command) is not None
