@@ -61,11 +61,11 @@ def test_memory_stays_below_a_limit_while_a_slider_moves(head, options, monkeypa
     """Bytes of arrays, wherever they are; the values that were used last are there without a fit or new tables."""
     live, made, traced = ts.Live(*head.series, dg="prob", **options), [], []
     live.track(seed_sphere=CENTRES[0], max_angle=20)
-    first, prepare = live._memory.bytes, plan._prepare
+    first, prepare = live._memory.bytes, plan.Preparation
     live.track(seed_sphere=CENTRES[0], max_angle=21)
     tables = live._memory.bytes - first
     monkeypatch.setattr(memory, "MOST_BYTES", first + 3 * tables + tables // 2)
-    monkeypatch.setattr(plan, "_prepare", lambda *arguments, **how: made.append(1) or prepare(*arguments, **how))
+    monkeypatch.setattr(plan, "Preparation", lambda *arguments: made.append(1) or prepare(*arguments))
     tracemalloc.start()
     try:
         for angle in range(22, 42):

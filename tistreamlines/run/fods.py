@@ -37,11 +37,11 @@ from .fod_plan import FodPlan, make_fod_plan
 from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
 from .log import Log, Watcher
 from .outputs import taken_by
-from .plan import background_of
 from .record import OURS, inputs_of, versions
 from .series import locate, series_of
 from .setup import bar_or
 from .spec import with_order
+from .tables import background_of
 
 if TYPE_CHECKING:
     from ..option import ImageLike, PathLike, PointsLike

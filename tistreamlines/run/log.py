@@ -166,6 +166,14 @@ class Log:
         for text in warnings:
             self.warn(text)
 
+    def mark(self) -> tuple[int, int]:
+        """Return a mark behind the messages so far, for :meth:`since`."""
+        return len(self.notes), len(self.warnings)
+
+    def since(self, mark: tuple[int, int]) -> tuple[list[str], list[str]]:
+        """Return the choices and the warnings that came after a mark."""
+        return self.notes[mark[0] :], self.warnings[mark[1] :]
+
     def begin(self, name: str) -> None:
         """Begin a stage."""
         self._count()

@@ -57,9 +57,9 @@ class Memory:
             log.tell(*kept[2:])
             return kept[1]
         self.forget(kind)
-        notes, warnings = len(log.notes), len(log.warnings)
+        mark = log.mark()
         value = make()
-        self._last[kind] = causes, value, log.notes[notes:], log.warnings[warnings:]
+        self._last[kind] = causes, value, *log.since(mark)
         return value
 
     def knows(self, kind: str) -> bool:
