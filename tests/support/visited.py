@@ -8,11 +8,13 @@ from tistreamlines.errors import ParameterError
 from tistreamlines.kernels.weights.visits import FIXEL_BITS, FIXEL_MASK, MOST_UNITS
 from tistreamlines.space.batch import Batch, Space
 from tistreamlines.space.geodesic import half_sphere
+from tistreamlines.tracking.weights.fixel_table import FixelTable
 from tistreamlines.tracking.weights.fixels import Fixels
 from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_memory import A_LANE, A_TEAM, StoredWords, VisitMemory
-from tistreamlines.tracking.weights.visits import FixelTable, Visitor
+from tistreamlines.tracking.weights.visit_list import StoredWords
+from tistreamlines.tracking.weights.visit_memory import A_LANE, A_TEAM, VisitMemory
+from tistreamlines.tracking.weights.visits import Visitor
 
 SHAPE = (12, 10, 9)
 AFFINE = np.array([[1.6, 0.5, -0.2, -8.0], [-0.5, 1.5, 0.4, 3.0], [0.3, -0.3, 1.9, -20.0], [0, 0, 0, 1]])

@@ -13,7 +13,7 @@ from tistreamlines.devices import choose
 from tistreamlines.tracking.products.points.thinning import downsample_batch
 from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_memory import DeviceWords
+from tistreamlines.tracking.weights.visit_list import DeviceWords
 from tistreamlines.tracking.weights.visits import Visitor
 
 FODS = "SIFT_phantom/fods.mif"
@@ -65,13 +65,13 @@ def test_visits_that_stay_on_a_gpu_have_the_same_weights():
     fixels, lines, device = densities(), curves(200, seed=5), choose("vulkan")
     visitor, parts, options = Visitor(fixels.table, STEP, device), [], Sift2Options()
     visitor.leave_on_device()
-    assert visitor.room > 0
+    room = visitor._room
+    assert room.words > 0
     for first in range(0, 200, 50):
         if first == 100:
-            visitor._claimed = replace(visitor._claimed, first=visitor._claimed.count - 40)
+            room._array = replace(room._array, first=room._array.count - 40)
         if first == 150:
-            visitor.room = 0
-            visitor._claimed = replace(visitor._claimed, first=visitor._claimed.count - 40)
+            room.words, room._array = 0, replace(room._array, first=room._array.count - 40)
         parts += [part.renumber(first) for part in visitor.parts(lines[np.arange(first, first + 50)])]
     assert [isinstance(part.words, DeviceWords) for part in parts] == [True, True, True, False]
     assert parts[0].words.array is parts[1].words.array is not parts[2].words.array

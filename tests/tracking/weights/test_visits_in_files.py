@@ -16,7 +16,8 @@ from tistreamlines.devices import ARCHS, choose
 from tistreamlines.errors import InputError, OutputError
 from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
-from tistreamlines.tracking.weights.visit_memory import StoredWords, VisitBuffer, VisitFile, VisitList, VisitMemory
+from tistreamlines.tracking.weights.visit_list import StoredWords, VisitFile, VisitList
+from tistreamlines.tracking.weights.visit_memory import VisitBuffer, VisitMemory
 
 COUNT = 2000
 

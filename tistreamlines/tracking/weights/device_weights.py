@@ -16,7 +16,8 @@ from ...kernels.weights import sift2 as kernels
 from ...linker.lang import LANES
 from ...linker.parts import Part, Source
 from ...linker.records import INTS, REALS, Arguments, spread
-from .visit_memory import DeviceWords, StoredWords, VisitBuffer, VisitList, VisitMemory, in_memory, join_last
+from .visit_list import DeviceWords, StoredWords, VisitList, in_memory, join_last
+from .visit_memory import VisitBuffer, VisitMemory
 
 WORD_BITS = 32
 WORDS = "weighed_words"  # the visits, as kernels name them

@@ -32,7 +32,7 @@ from .comparison import Comparison
 from .fixel_draw import FixelDraw
 from .fixels import FixelRules, Fixels, fixels_of, inside_of
 from .fods import Fods, option_fods
-from .visit_memory import VisitList
+from .visit_list import VisitList
 from .visits import Visitor
 
 SHARE = 40  # a round has at least one seed for so many before it,

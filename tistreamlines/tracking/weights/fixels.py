@@ -26,8 +26,8 @@ from ...space.batch import Space
 from ...space.geodesic import half_sphere, quadrature_weights
 from ...space.sphere import cell_table, round_up
 from ..stopping.segmentation import TissueFiles
+from .fixel_table import FixelTable
 from .fods import Fods
-from .visits import FixelTable
 from .voxel_masks import read_grid_mask, tissue_mask
 
 LEAST = 0.05  # mean volume fraction of a fibre that counts, as for FSL's images of dyads

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...space.batch import Batch
 from ..products.batch_work import Backlog, thread_count
-from .visit_memory import VisitList
+from .visit_list import VisitList
 from .visits import Visitor
 
 

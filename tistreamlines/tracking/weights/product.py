@@ -28,7 +28,8 @@ from .fods import Fods, option_fods
 from .gathering import VisitGathering
 from .options import files, tissues_of
 from .sift2 import Iteration, NoVisit, Watch, Weights, sift2
-from .visit_memory import WHILE_THEY_COME, VisitList, VisitMemory
+from .visit_list import VisitList
+from .visit_memory import WHILE_THEY_COME, VisitMemory
 from .visits import ON_GPU, Visitor
 
 POINT, FEWEST = 12, 2**18  # bytes of a point; points that are gathered whatever the limit of memory

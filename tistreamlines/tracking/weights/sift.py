@@ -21,7 +21,7 @@ from ...backends.numba.cache import Function, text_of
 from ...devices.threads import in_threads, single_blas
 from .fixels import Fixels
 from .sift2 import NoVisit
-from .visit_memory import VisitList, in_memory
+from .visit_list import VisitList, in_memory
 
 _text = text_of(Path(__file__).with_name("sift_kernels.py"))
 _count_visits, _lay_out, _sum_costs, _find_gradients, _remove_in_turn = (

@@ -22,7 +22,8 @@ from ...kernels.weights.sift2 import HIGHEST
 from .device_weights import DeviceWeights
 from .fixels import Fixels
 from .options import Sift2Options, bounds_of
-from .visit_memory import VisitList, VisitMemory
+from .visit_list import VisitList
+from .visit_memory import VisitMemory
 
 Watch = Callable[[int, float, float], object]
 NO_BOUND = 1e30  # of coefficients, instead of infinity

@@ -1,16 +1,16 @@
-"""The visits of streamlines to fixels, found on any device and held 32 streamlines side by side; tables of fixels."""
+"""The visits of streamlines to fixels, found on any device and held 32 streamlines side by side."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock, local
+from threading import local
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,20 +21,19 @@ from ...backends import open_program
 from ...backends.numba.cache import Function, text_of
 from ...backends.program import Program, on_device
 from ...devices import Device, free_memory
-from ...errors import DeviceMemoryError, InputError
+from ...errors import InputError
 from ...kernels.weights.lengths import sum_lengths
 from ...kernels.weights.trimming import trim_visits
-from ...kernels.weights.visits import FIXEL_MASK, MOST_UNITS, FixelGrid, visit_fixels
+from ...kernels.weights.visits import visit_fixels
 from ...linker.lang import LANES
-from ...linker.parts import Part, Source
+from ...linker.parts import Source
 from ...linker.records import INTS, REALS, Arguments, spread
 from ...linker.transfer import Transfer
-from ...space.batch import Batch, Space
-from ...space.geodesic import half_sphere
-from ...space.sphere import Ball, CellSizes, cell_table, sphere_tables
-from ..products.grid import affine_of
+from ...space.batch import Batch
 from ..products.points.thinning import thin_batch
-from .visit_memory import MOST_WORDS, WORD, DeviceWords, VisitList
+from .fixel_table import FixelTable
+from .visit_list import WORD, DeviceWords, VisitList
+from .visit_memory import DeviceRoom
 
 _kernel = partial(Function, text_of(Path(__file__).with_name("visits_kernels.py")))
 _join_lines, _sort_lines = map(_kernel, ("join_lines", "sort_lines"))
@@ -46,90 +45,8 @@ MOST_PARTS = 500  # of a way between two points; longer ways are followed in lon
 USUAL_PARTS = 50  # for which a lane has room at first
 MOST_BATCHES = 16  # that are gathered for a launch, since those of other processes hold shared memory
 TOGETHER, ON_GPU = 2**20, 2**23  # points in a launch; a GPU needs more, since each warp follows 32 streamlines
-FEWEST_CLAIMED = 2**20  # words of the first array of a device in which visits stay; the next ones have twice as many
 LAUNCHES = 2  # of a GPU: it receives the points of one while it finds the visits of the other
 A_POINT, AT_LEAST = 1.7, 8  # visits for which a lane has room at first: for each voxel of its length, and besides
-
-
-@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
-class FixelSizes(Part):
-    """The constants of a table, see ``kernels/weights/visits.py``."""
-
-    ball: Ball
-    cell_sizes: CellSizes
-    words: int
-    symmetric: int = 1
-
-
-@dataclass(frozen=True, eq=False)
-class FixelTable:
-    """Fixels by voxel and direction.
-
-    Parameters
-    ----------
-    space : Space
-        Grid of the voxels.
-    counts : (x, y, z) int
-        Fixels of each voxel.
-    known : (x, y, z) bool
-        Voxels that ``lobes`` knows, among them all with fixels.
-    lobes : (voxels, words) int32
-        Of each of these, in C order, the number within the voxel of the fixel to which each direction of the half
-        sphere belongs, along the scanner's axes, four to a word: see :class:`tistreamlines.fit.lobes.Lobes`.
-
-    Raises
-    ------
-    InputError
-        If there are more fixels than a visit can name.
-    """
-
-    space: Space
-    counts: Array
-    known: Array
-    lobes: Array
-
-    def __post_init__(self) -> None:
-        if self.count > FIXEL_MASK:
-            raise InputError(f"{self.count:,} fixels are more than {FIXEL_MASK:,}: give a mask, or larger voxels")
-
-    @property
-    def count(self) -> int:
-        """Number of fixels."""
-        return int(self.counts.sum())
-
-    @property
-    def unit_mm(self) -> float:
-        """A unit of length: the diagonal of a voxel has 255, as in MRtrix3."""
-        return float(np.linalg.norm(self.space.voxel_sizes)) / MOST_UNITS
-
-    @cached_property
-    def voxel_of(self) -> Array:
-        """Number in C order of the voxel of each fixel, (fixels,)."""
-        return np.repeat(np.arange(self.counts.size), self.counts.ravel())
-
-    def without_lobes(self) -> FixelTable:
-        """Return the table without what only a :class:`Visitor` needs, most of its memory."""
-        return replace(self, known=np.zeros(self.counts.shape, bool), lobes=np.zeros((0, 1), np.int32))
-
-    def record(self) -> tuple[FixelGrid, FixelSizes]:
-        """Return the kernels' record, and their constants."""
-        assert len(self.lobes) or not self.count
-        row = np.full(self.counts.size, -1, np.int32)
-        row[self.known.ravel()] = np.arange(len(self.lobes), dtype=np.int32)
-        counts = self.counts[self.known]
-        directions, edges = half_sphere()
-        ball, sphere = sphere_tables(directions, edges, len(directions))
-        cells, cell_sizes = cell_table(directions)
-        back = self.space.affine.copy()
-        back[:3, 3] = 0.0
-        across, deep, high = self.counts.shape
-        grid = FixelGrid(
-            to_voxel=affine_of(np.linalg.inv(self.space.affine)), to_mm=affine_of(back), across=across, deep=deep,
-            high=high, row=row, first=(np.cumsum(counts) - counts).astype(np.int32),
-            lobes=self.lobes.ravel(), vertices=np.asarray(sphere.vertices, np.float32), cells=cells,
-            units=1.0 / self.unit_mm,
-        )
-        return grid, FixelSizes(ball=ball, cell_sizes=cell_sizes, words=self.lobes.shape[1])
 
 
 def blend(ratio: int) -> Array:
@@ -144,45 +61,12 @@ def blend(ratio: int) -> Array:
 
 
 class _Lines(NamedTuple):
-    """Streamlines of batches, and the number of the first point of each among those of all."""
+    """Streamlines of batches from number ``first`` up to ``last``; ``offsets`` are those of the points of all."""
 
     batches: Sequence[Batch]
     offsets: Array
-
-
-class _Launch(NamedTuple):
-    """Streamlines in the order of lanes (n,), the room of each team for visits, and those of lanes, (teams, 32)."""
-
-    order: Array
-    depth: Array
-    visited: Array
-
-    @property
-    def most(self) -> Array:
-        """The greatest number of visits of the lanes of each team, (teams,)."""
-        return self.visited.max(axis=1)
-
-    @property
-    def starts(self) -> Array:
-        """Where the visits of each team begin that are left without room that nothing has used, (teams,)."""
-        return LANES * (np.cumsum(self.most) - self.most)
-
-    def trim(self, words: Array | DeviceWords, first: int) -> VisitList:
-        """Return visits of streamlines from number ``first`` on, without room that nothing has used.
-
-        Words behind a lane's last visit become 0. Those on a device are without such room.
-        """
-        most, starts = self.most, self.starts
-        if not isinstance(words, DeviceWords):
-            places = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
-            visits = words[places].reshape(-1, LANES)
-            rank = np.arange(len(visits)) - np.repeat(np.cumsum(most) - most, most)
-            visits[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
-            words = visits.ravel()
-        else:
-            starts = words.first + starts
-        lanes = np.pad(first + self.order, (0, self.visited.size - len(self.order)), constant_values=-1)
-        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), words)
+    first: int
+    last: int
 
 
 class _LaunchMemory:
@@ -216,6 +100,54 @@ class _LaunchMemory:
         return self._arrays[name][1]
 
 
+@dataclass(frozen=True, eq=False)
+class _Launch:
+    """Streamlines whose visits a kernel has found.
+
+    Attributes
+    ----------
+    order : (n,) numbers of the streamlines, in the order of lanes.
+    depth : (teams,) visits for which the lanes of a team have room.
+    visited : (teams, 32) visits of each lane.
+    slots : the kernel's arguments with the visits, until other streamlines have the ``memory``.
+    lengths : of the streamlines in each fixel, all together, if they were asked for.
+    """
+
+    order: Array
+    depth: Array
+    visited: Array
+    slots: Arguments
+    lengths: Transfer[Array] | None
+    memory: _LaunchMemory
+
+    @property
+    def most(self) -> Array:
+        """The greatest number of visits of the lanes of each team, (teams,)."""
+        return self.visited.max(axis=1)
+
+    @property
+    def starts(self) -> Array:
+        """Where the visits of each team begin that are left without room that nothing has used, (teams,)."""
+        return LANES * (np.cumsum(self.most) - self.most)
+
+    def trim(self, words: Array | DeviceWords) -> VisitList:
+        """Return the visits without room that nothing has used; those on a device are without it.
+
+        Words behind a lane's last visit become 0.
+        """
+        most, starts = self.most, self.starts
+        if isinstance(words, DeviceWords):
+            starts = words.first + starts
+        else:
+            places = np.repeat(_begin(self.depth) - starts, LANES * most) + np.arange(int(LANES * most.sum()))
+            visits = words[places].reshape(-1, LANES)
+            rank = np.arange(len(visits)) - np.repeat(np.cumsum(most) - most, most)
+            visits[rank[:, None] >= np.repeat(self.visited, most, axis=0)] = 0
+            words = visits.ravel()
+        lanes = np.pad(self.order, (0, self.visited.size - len(self.order)), constant_values=-1)
+        return VisitList(lanes.astype(np.int32), starts.astype(np.int32), most.astype(np.int32), words)
+
+
 class Visitor:
     """Finds the visits of streamlines.
 
@@ -237,10 +169,7 @@ class Visitor:
     Attributes
     ----------
     together : points for which a launch of kernels pays.
-    room : words of visits that may still stay on the device, for those who find a use for them there.
     """
-
-    room: int = 0
 
     def __init__(
         self, table: FixelTable, step_mm: float, device: Device, threads: int | None = None, every: int = 1
@@ -258,8 +187,7 @@ class Visitor:
         self._program = open_program(device, Source([visit_fixels, sum_lengths, trim_visits], [sizes]), threads=threads)
         values = spread("grid", grid) | {"paths_ratio": self._ratio, "paths_blend": blend(self._ratio)}
         self._values = on_device(self._program, values)
-        self._memory, self._counting = local(), Lock()
-        self._claimed = DeviceWords(None, FEWEST_CLAIMED // 2, FEWEST_CLAIMED // 2)  # of which nothing is left
+        self._buffers, self._room = local(), DeviceRoom(self._program)
         self._launches: SimpleQueue[_LaunchMemory] = SimpleQueue()
         for _ in range(1 if device.on_host else LAUNCHES):
             self._launches.put(_LaunchMemory(self._program, device))
@@ -269,7 +197,7 @@ class Visitor:
 
         Several threads may do so at once; on a GPU, two of them use the device.
         """
-        return [self._part(*launch) for launch in self._divide(batches)]
+        return [self._part(lines) for lines in self._divide(batches)]
 
     def are_enough(self, batches: Sequence[Batch]) -> bool:
         """Whether batches make a launch."""
@@ -284,33 +212,33 @@ class Visitor:
         Visits leave the device only for ``keep``, which receives them.
         """
         sums = np.zeros(self._fixels, np.int64)
-        for launch in self._divide(batches):
-            with self._visits(*launch, sums=True) as (memory, slots, visits, lengths):
-                words = None if keep is None else self._words(memory, slots, visits)
-                assert lengths is not None
-                sums += lengths.wait()
+        for lines in self._divide(batches):
+            with self._launch(lines, sums=True) as launch:
+                words = None if keep is None else self._words(launch)
+                assert launch.lengths is not None
+                sums += launch.lengths.wait()
             if keep is not None and words is not None:
-                keep(visits.trim(words, launch[1]))
+                keep(launch.trim(words))
         return sums
 
-    def _divide(self, batches: Sequence[Batch]) -> list[tuple[_Lines, int, int]]:
-        """Return the streamlines of batches, and which of them each launch takes, from one number up to another."""
+    def _divide(self, batches: Sequence[Batch]) -> list[_Lines]:
+        """Return the streamlines of batches that each launch takes."""
         batches = [batch if batch.whole is not None else thin_batch(batch, self._every) for batch in batches]
         offsets = np.cumsum(np.concatenate([[0], *(batch.lengths for batch in batches)]))
         launches = max(round(offsets[-1] / self.together), 1)
         share = max(math.ceil(offsets[-1] / launches), 1)
         cuts = np.flatnonzero(np.diff(offsets[:-1] // share, append=-1)) + 1
-        lines = _Lines(batches, offsets)
-        return [(lines, a, b) for a, b in pairwise([0, *cuts.tolist()]) if offsets[b] > offsets[a]]
+        return [_Lines(batches, offsets, a, b) for a, b in pairwise([0, *cuts.tolist()]) if offsets[b] > offsets[a]]
 
-    def _in_lanes(self, lines: _Lines, first: int, last: int) -> tuple[Array, dict[str, Array]]:
-        """Return the order of some streamlines in lanes, and their points as arguments of the kernel.
+    def _in_lanes(self, lines: _Lines) -> tuple[Array, dict[str, Array]]:
+        """Return the numbers of streamlines in the order of lanes, and their points as arguments of the kernel.
 
         Those of most points come first. A device thus ends with short streamlines, which its threads share evenly. A
         curve through points that lie where the one before lies would turn back and forth there, so they are left out.
         """
-        offsets, count, begin = lines.offsets[first : last + 1], last - first, 0
-        points = self._room(int(offsets[-1] - offsets[0]))
+        first, last, begin = lines.first, lines.last, 0
+        offsets, count = lines.offsets[first : last + 1], last - first
+        points = self._buffer(int(offsets[-1] - offsets[0]))
         begins, counts, ends = np.empty(count, np.int32), np.empty(count, np.int32), np.zeros(2, np.int64)
         for batch in lines.batches:
             low, high = max(first - begin, 0), min(last - begin, len(batch))
@@ -319,24 +247,19 @@ class Visitor:
         tally, order = np.zeros(int(np.diff(offsets).max()) + 1, np.int64), np.empty(np.count_nonzero(counts), np.int64)
         paths = {name: np.zeros(-(-len(order) // LANES) * LANES, np.int32) for name in ("paths_first", "paths_counts")}
         _sort_lines(begins, counts, tally, order, *paths.values())
-        return order, paths | {"paths_points": points[: ends[0]].ravel()}
+        return first + order, paths | {"paths_points": points[: ends[0]].ravel()}
 
-    def _room(self, count: int) -> Array:
+    def _buffer(self, count: int) -> Array:
         """Return memory of this thread for so many points, since fresh memory costs more than to copy them."""
-        kept = getattr(self._memory, "points", None)
+        kept = getattr(self._buffers, "points", None)
         if kept is None or len(kept) < count:
-            kept = self._memory.points = np.empty((count + count // 4, 3), np.float32)
+            kept = self._buffers.points = np.empty((count + count // 4, 3), np.float32)
         return kept
 
     @contextmanager
-    def _visits(
-        self, lines: _Lines, first: int, last: int, sums: bool = False
-    ) -> Generator[tuple[_LaunchMemory, Arguments, _Launch, Transfer[Array] | None], None, None]:
-        """Find the visits of some streamlines, which are in the kernel's arguments until the context ends.
-
-        With ``sums``, the last of the four waits for the length of the streamlines in each fixel.
-        """
-        order, paths = self._in_lanes(lines, first, last)
+    def _launch(self, lines: _Lines, sums: bool = False) -> Generator[_Launch, None, None]:
+        """Find the visits of streamlines, with ``sums`` also their lengths; other launches have to wait meanwhile."""
+        order, paths = self._in_lanes(lines)
         most = paths["paths_counts"].reshape(-1, LANES).max(axis=1)
         depth = (most * self._a_point).astype(np.int64) + AT_LEAST
         memory = self._launches.get()
@@ -349,7 +272,7 @@ class Visitor:
                     break
                 depth = np.maximum(depth, most)
             del arguments  # whose memory the next thread needs on the host
-            yield memory, slots, _Launch(order, depth, visited), lengths
+            yield _Launch(order, depth, visited, slots, lengths, memory)
         finally:
             self._launches.put(memory)
 
@@ -373,54 +296,25 @@ class Visitor:
             lengths = self._program.later(target["lengths"], self._fixels)
         return slots, visited.wait().reshape(teams, LANES).copy(), lengths
 
-    def _part(self, lines: _Lines, first: int, last: int) -> VisitList:
-        """Return the visits of some streamlines."""
-        with self._visits(lines, first, last) as (memory, slots, launch, _):
-            words = self._words(memory, slots, launch)
-        return launch.trim(words, first)  # while another thread uses the device
+    def _part(self, lines: _Lines) -> VisitList:
+        """Return the visits of streamlines."""
+        with self._launch(lines) as launch:
+            words = self._words(launch)
+        return launch.trim(words)  # while another thread uses the device
 
     def leave_on_device(self) -> None:
         """Leave visits on the device from now on, as far as they take a quarter of its free memory; it is a GPU."""
-        self.room = (free_memory(self._device) or 0) // (4 * WORD)
+        self._room.words = (free_memory(self._device) or 0) // (4 * WORD)
 
-    def _leave(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> DeviceWords | None:
-        """Leave visits on the device; return None if there is no room for them."""
-        size = int(LANES * launch.most.sum())
-        with self._counting:
-            words = self._claim(size) if size else None
+    def _words(self, launch: _Launch) -> Array | DeviceWords:
+        """Copy visits from the device, or to where they stay on it."""
+        words = self._room.claim(int(LANES * launch.most.sum()))
         if words is None:
-            return None
-        begin = (words.first + launch.starts).astype(np.int32)
-        places = memory.fill({"begin": begin, "depth": launch.most.astype(np.int32)})
-        self._program.run(trim_visits.__name__, len(launch.depth), slots | places | {"visits": words.array})
+            return self._program.host(launch.slots["slots_words"], int(LANES * (launch.depth + 1).sum()))
+        places = {"begin": (words.first + launch.starts).astype(np.int32), "depth": launch.most.astype(np.int32)}
+        arguments = launch.slots | launch.memory.fill(places) | {"visits": words.array}
+        self._program.run(trim_visits.__name__, len(launch.depth), arguments)
         return words
-
-    def _claim(self, size: int) -> DeviceWords | None:
-        """Return room for so many words in an array that further launches share, or in a new one."""
-        claimed = self._claimed
-        if claimed.count - claimed.first < size:
-            words = self._shared(size, min(2 * claimed.count, MOST_WORDS)) if size <= self.room else None
-            if words is None:
-                return None
-            claimed = words
-        self._claimed = replace(claimed, first=claimed.first + size)
-        return replace(claimed, count=size)
-
-    def _shared(self, size: int, usual: int) -> DeviceWords | None:
-        """Return an array of the usual number of words, if there is room, or of ``size``, and all of its words."""
-        for count in (max(size, min(usual, self.room)), size):
-            with suppress(DeviceMemoryError):  # which other programs have taken
-                array = self._program.empty(count, INTS)
-                self.room -= count
-                return DeviceWords(array, 0, count)
-        self.room = 0
-        return None
-
-    def _words(self, memory: _LaunchMemory, slots: Arguments, launch: _Launch) -> Array | DeviceWords:
-        """Copy visits from the device, or to where they stay."""
-        if (stay := self._leave(memory, slots, launch)) is not None:
-            return stay
-        return self._program.host(slots["slots_words"], int(LANES * (launch.depth + 1).sum()))
 
 
 def _begin(depth: Array) -> Array:
