@@ -13,7 +13,7 @@ from tistreamlines.devices import gpu
 from tistreamlines.errors import InputError
 from tistreamlines.io import ahead, unpacking
 from tistreamlines.io.images import open_image, read_series
-from tistreamlines.run.inputs import hashing
+from tistreamlines.run.hashes import hashing
 
 SHAPE = (6, 5, 4, 9)
 

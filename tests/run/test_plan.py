@@ -15,8 +15,8 @@ from tistreamlines.fit.response import csd_response
 from tistreamlines.io import nifti
 from tistreamlines.io.orientations import load_sh, peaks_to_pmf
 from tistreamlines.kernels.getters import det, prob
-from tistreamlines.run.inputs import needs_series
 from tistreamlines.run.log import Log
+from tistreamlines.run.needs import needs_series
 from tistreamlines.run.plan import make_plan
 from tistreamlines.space.harmonics import sampling_matrix
 from tistreamlines.space.sphere import load_sphere

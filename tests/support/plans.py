@@ -5,9 +5,9 @@ from __future__ import annotations
 from tables import noting
 
 import tistreamlines as ts
-from tistreamlines.run.inputs import Series
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import Plan, make_plan
+from tistreamlines.run.series import Series
 from tistreamlines.run.spec import Spec, parts_of
 from tistreamlines.tracking.engine.kernels import KernelParts
 from tistreamlines.tracking.selection.criteria import Criteria

@@ -15,7 +15,7 @@ from ..io import sidecar
 from ..io.drafts import check_target
 from ..options.definitions import join_options, options, product_options
 from ..options.parameters import Parameters
-from ..run.inputs import STOP_MASK, follows_series, needs_series
+from ..run.needs import STOP_MASK, follows_series, needs_series
 from ..run.record import versions
 from ..tracking.registry import METHODS
 from ..tracking.sources import FITTED, SOURCES

@@ -26,9 +26,10 @@ from ..tracking.products.points.content import check_written
 from ..tracking.registry import PRODUCTS
 from . import bids
 from .estimate import Estimate, make_estimate
-from .inputs import needs_series, open_headers, refuse_idle
+from .inputs import open_headers
 from .log import Log, Watcher
 from .memory import Memory
+from .needs import needs_series, refuse_idle
 from .outputs import Outputs, check_outputs, reserved
 from .pipeline import Run, carry_out, start
 from .products import asked, makers_of, with_weights

@@ -20,7 +20,7 @@ from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, PRODUCTS
-from .inputs import limits_at_mask, stops_at_mask
+from .needs import limits_at_mask, stops_at_mask
 
 BIDS_VERSION = "1.10.0"
 AUTO = "auto"  # the file of a product that gets its BIDS name

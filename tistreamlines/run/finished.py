@@ -16,7 +16,7 @@ from ..option import RUNNING, flag
 from ..options.definitions import names_affecting, options
 from ..options.parameters import Parameters
 from ..tracking.stopping.segmentation import subject_files
-from .inputs import hashing
+from .hashes import hashing
 from .outputs import Outputs
 from .record import Input, RecordError, Result, read
 

@@ -34,11 +34,13 @@ from ..space.batch import Space
 from ..tracking.registry import FOD_MODELS, METHODS
 from .fod_files import FORMATS, NAMES, FodFiles
 from .fod_plan import FodPlan, make_fod_plan
-from .inputs import Headers, Inputs, Series, doubts_of_places, hashing, inputs_of_tables, read, refuse_idle
+from .hashes import doubts_of_places, hashing, inputs_of_tables
+from .inputs import Headers, Inputs, read
 from .log import Log, Watcher
+from .needs import refuse_idle
 from .outputs import taken_by
 from .record import OURS, inputs_of, versions
-from .series import locate, series_of
+from .series import Series, locate, series_of
 from .setup import bar_or
 from .spec import with_order
 from .tables import background_of

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
-from itertools import chain
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +13,25 @@ import numpy.typing as npt
 
 from ..aliases import Json
 from ..devices.threads import thread_pool
-from ..errors import InputError, ParameterError, listed
+from ..errors import InputError, ParameterError
 from ..fit import frames, shells
 from ..fit.models import ALL, MODELS, begin_compiling, import_model
-from ..io import ahead, gradients, images, nifti, placement, sidecar
-from ..io.fixel_images import fixel_files
-from ..io.in_memory import InMemory
+from ..io import ahead, images, nifti, placement
+from ..io.images import AnyPath
 from ..option import flag
-from ..options.definitions import is_word, names_affecting, saying
-from ..options.option_groups import BESIDE_A_MASK, PLACE
+from ..options.definitions import is_word
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, STOPPING_RULES, StoppingRule
 from ..tracking.seeding.files import load_weights
-from ..tracking.sources import FITTED, OF_A_SERIES, SIGNALS, SOURCES
-from ..tracking.stopping.segmentation import OPTIONS as OF_TISSUES
-from ..tracking.stopping.segmentation import subject_at
+from ..tracking.sources import FITTED, SOURCES
 from ..tracking.tables.inputs import MapImage
 from .log import Log
+from .needs import STOP_MASK, follows_signals, needs_series, stops_at_mask
+from .series import Series
 
-PathLike = str | os.PathLike[str]
-Series = Mapping[str, PathLike]
 Mask = npt.NDArray[np.bool_]
 Map = npt.NDArray[np.float32]
-STOP_MASK = "stop_mask"  # the option whose map is a mask
-OF_FIXELS = ("sift2", "seed_dynamic", "fod")  # inputs that may be a folder of fixels
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,165 +59,6 @@ class Inputs:
     b_values: Json
     seeded: Mask | Map | None = None
     seed_space: Space | None = None
-
-
-def needs_series(parameters: Parameters) -> str:
-    """Return the error message that says why a diffusion series is needed, or '' if none is."""
-    if parameters.source == FITTED:
-        follows = METHODS[parameters.dg].follows
-        names = [flag(name) for name in follows if name in SOURCES]
-        others = listed(names) if names else ""
-        if not follows_series(parameters):
-            return f"--dg {parameters.dg} follows no series: give {others}"
-        other = f", or orientations from a file with {others}" if others else ""
-        if not parameters.gives("dg"):
-            return "no series: give DWI, BVALS and BVECS, or DWI with the gradients beside it, or FODs with --sh"
-        return f"--dg {parameters.dg} needs DWI, BVALS and BVECS; give them{other}"
-    file, rule = flag(parameters.source), STOPPING_RULES[parameters.stopping]
-    if rule.needs_fa(parameters):
-        rows = (rule,) if parameters.gives("stopping") else STOPPING_RULES.values()
-        maps = dict.fromkeys([*row.maps][-1] for row in rows if row.maps)  # the last may hold the others in one image
-        return f"{file} without DWI, BVALS and BVECS leaves no FA to stop at: give {listed(map(flag, maps))}"
-    if not placed(parameters):
-        places = listed(map(flag, (*saying(PLACE), *BESIDE_A_MASK)))
-        return f"{file} without DWI, BVALS and BVECS leaves no FA to place seeds by: give {places}"
-    return ""
-
-
-def follows_series(parameters: Parameters) -> bool:
-    """Return whether the direction getter can follow a series, or a model that is fitted to it."""
-    return bool(set(OF_A_SERIES) & set(METHODS[parameters.dg].follows))
-
-
-def refuse_idle(series: Series, parameters: Parameters) -> None:
-    """Raise a ParameterError if a mask or shells are given, but nothing is fitted, or a frame that the file defines.
-
-    Also if there is a series, but the direction getter follows something else, which is missing.
-
-    Parameters
-    ----------
-    series : the diffusion series, or nothing.
-    parameters : all options.
-    """
-    if parameters.source == FITTED and not follows_series(parameters):
-        raise ParameterError(needs_series(parameters))
-    if series and "bvecs" not in series and parameters.bvecs_frame != "auto":
-        raise ParameterError(
-            f"--bvecs-frame says what the axes of BVECS are, and {series['dwi']} has gradients of its own, along the "
-            "scanner's axes: leave it out"
-        )
-    fits = STOPPING_RULES[parameters.stopping].needs_fa(parameters) or not placed(parameters)
-    if parameters.source == FITTED or (series and fits):
-        return
-    if parameters.shells is not None:
-        raise ParameterError(f"{flag('shells')} says what FA and models are fitted to, and this run fits neither")
-    if parameters.mask is not None and not stops_at_mask(parameters) and not limits_at_mask(parameters):
-        raise ParameterError(
-            "--mask says where FA and models are fitted, and this run fits neither: give --limit-mask to bound "
-            "streamlines, or --seed-mask to bound seeds"
-        )
-
-
-def placed(parameters: Parameters) -> bool:
-    """Return whether an option or a source says where seeds are placed; otherwise they are placed by FA."""
-    asked = any(getattr(parameters, name) is not None for name in (*saying(PLACE), *BESIDE_A_MASK))
-    return asked or _brings_mask(parameters)
-
-
-def stops_at_mask(parameters: Parameters) -> bool:
-    """Return whether streamlines end outside --mask, because the rule needs a mask and no other is known."""
-    needed = STOP_MASK in STOPPING_RULES[parameters.stopping].maps and parameters.stop_mask is None
-    return needed and parameters.mask is not None and not _brings_mask(parameters)
-
-
-def limits_at_mask(parameters: Parameters) -> bool:
-    """Return whether --mask is one more --limit-mask, as tckgen's -mask: the FODs are there, and the rule uses none."""
-    bounds = METHODS[parameters.dg].ends_at_cutoff and parameters.source != FITTED
-    return bounds and parameters.mask is not None and not stops_at_mask(parameters)
-
-
-def _brings_mask(parameters: Parameters) -> bool:
-    return parameters.source in SOURCES and SOURCES[parameters.source].mask is not None
-
-
-def hashing(sources: Series, known: dict[images.FileState, str] | None = None) -> Callable[[], dict[str, str]]:
-    """Check that the inputs exist, start to compute the sha256 of each, and return a function that waits for them.
-
-    ``known`` has those of files that were not written to since, and gets the others.
-    """
-    known = {} if known is None else known
-    files = {name: _parts(name, path) for name, path in sources.items() if not isinstance(path, InMemory)}
-    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(parts, known) for name, parts in files.items()})
-
-    @cache
-    def hashes() -> dict[str, str]:
-        digests = future.result()
-        return {
-            name: _hash_in_memory(source) if isinstance(source, InMemory) else digests[name] + _label(source)
-            for name, source in sources.items()
-        }
-
-    return hashes
-
-
-def inputs_of_tables(parameters: Parameters) -> dict[str, PathLike]:
-    """Return the inputs that the tables are made of, besides the series, by name; one of several is 'name 1'."""
-    affecting = names_affecting("tables")
-    return {name: source for name, source in parameters.inputs().items() if name.split()[0] in affecting}
-
-
-def doubts_of_places(sources: Series) -> list[str]:
-    """Return warnings about images whose headers leave open where they lie, or contradict themselves."""
-    parts = ([path] if isinstance(path, InMemory) else _parts(name, path) for name, path in sources.items())
-    return placement.placement_doubts(chain.from_iterable(parts))
-
-
-def _parts(name: str, path: PathLike) -> list[PathLike]:
-    """Return the existing files of an input.
-
-    An image may have its header and values in two. A source has its own, and a folder those that are read.
-    """
-    if isinstance(path, gradients.PipeContent):
-        return [path]
-    option = name.split()[0]  # one of several files is 'bedpostx 1'
-    if option in SOURCES and (listing := SOURCES[option].files):
-        parts = listing(path)
-    elif option in OF_TISSUES and (subject := subject_at(path)) is not None:
-        parts = subject.files
-    elif option in OF_FIXELS and (fixels := fixel_files(path)) is not None:
-        parts = list(fixels)
-    elif option == "tractogram":
-        from ..io.trx_schema import files_of_trx
-
-        parts = files_of_trx(Path(path))
-    else:
-        path = images.existing_path(images.label_in(path)[0])
-        with images.reading(path):
-            parts = images.reader_of(path).files(path)
-    return [images.existing_path(part) for part in parts]
-
-
-def _hash(parts: list[PathLike], known: dict[images.FileState, str]) -> str:
-    contents = [hashlib.sha256(part.content).hexdigest() for part in parts if isinstance(part, gradients.PipeContent)]
-    return "+".join(contents or [_hash_of_file(Path(part), known) for part in parts])
-
-
-def _hash_of_file(path: Path, known: dict[images.FileState, str]) -> str:
-    state = images.state_of_file(path)
-    if state not in known:
-        known[state] = ahead.digest_ahead(str(path)) or sidecar.sha256(path)
-    return known[state]
-
-
-def _label(source: PathLike) -> str:
-    """Return what says in a hash which label of an image is meant, or nothing."""
-    label = None if isinstance(source, gradients.PipeContent) else images.label_in(source)[1]
-    return "" if label is None else f":{label}"
-
-
-def _hash_in_memory(source: InMemory) -> str:
-    with images.reading(Path(source)):
-        return source.sha256()
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,11 +168,6 @@ def read_places(parameters: Parameters, space: Space, log: Log) -> tuple[Mask | 
     return seeded, seed_space
 
 
-def follows_signals(parameters: Parameters) -> bool:
-    """Return whether the direction getter follows the signals, which it reads outside the mask, too."""
-    return parameters.source == FITTED and SIGNALS in METHODS[parameters.dg].follows
-
-
 def _series(
     opened: nifti.OpenDwi, inside: Mask | None, parameters: Parameters, log: Log
 ) -> tuple[nifti.Dwi, Json]:
@@ -405,7 +232,7 @@ def own_maps(
     return {} if inside is None else {name: inside.astype(np.float32) for name in named}
 
 
-def _map(name: str, path: PathLike, space: Space, rule: StoppingRule, log: Log) -> Map | MapImage:
+def _map(name: str, path: AnyPath, space: Space, rule: StoppingRule, log: Log) -> Map | MapImage:
     """Read a map of a stopping rule; that of a rule with a mask is 0 or 1."""
     count = rule.maps[name]
     if name == STOP_MASK:

@@ -26,7 +26,7 @@ from ..tracking.products.batch_work import program_on
 from ..tracking.products.density.map import MAPS
 from ..tracking.products.grid import Extent, around
 from ..tracking.registry import PRODUCTS
-from .inputs import doubts_of_places, hashing
+from .hashes import doubts_of_places, hashing
 from .log import Watcher
 from .outputs import Outputs, check_names, reserved, taken_by
 from .products import Products, makers_of, products_of

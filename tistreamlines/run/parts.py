@@ -25,7 +25,7 @@ from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import SPARSE, Content, check_content
 from ..tracking.registry import PRODUCTS
 from .ends import nothing
-from .inputs import doubts_of_places, hashing
+from .hashes import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
 from .products import makers_of, products_of
 from .record import PartRecord, inputs_of

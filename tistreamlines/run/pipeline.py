@@ -26,15 +26,17 @@ from ..tracking.selection.regions import ROLES
 from ..tracking.weights.options import are_followed
 from ..workers.session import Session
 from . import bids
-from .inputs import Series, hashing, limits_at_mask
+from .hashes import hashing
 from .log import Log, Watcher
 from .memory import Memory, once
+from .needs import limits_at_mask
 from .plan import Describe, Plan, make_plan
 from .products import products_of
 from .result import TrackResult
 from .run import Run, threads_explained
 from .saving import Receiver
 from .seeds import Region, seeds_of
+from .series import Series
 from .setup import devices_of, selection_of, session_on
 from .spec import parts_of
 

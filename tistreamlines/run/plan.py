@@ -17,20 +17,12 @@ from ..tracking.seeding.seeds import Seeds
 from ..tracking.tables.inputs import KernelTables
 from ..tracking.weights.fods import Fods
 from ..tracking.weights.options import are_followed
-from .inputs import (
-    Headers,
-    Inputs,
-    Series,
-    doubts_of_places,
-    hashing,
-    inputs_of_tables,
-    open_headers,
-    read,
-    read_places,
-)
+from .hashes import doubts_of_places, hashing, inputs_of_tables
+from .inputs import Headers, Inputs, open_headers, read, read_places
 from .log import Log
 from .memory import Memory, once
 from .seeds import Region, seeds_of
+from .series import Series
 from .setup import settings_on
 from .spec import Spec, describe
 from .tables import Preparation, Tables, region_of

@@ -19,7 +19,7 @@ from ..option import record_value
 from ..options.definitions import join_options, kind, names_affecting, product_options
 from ..options.parameters import Parameters
 from ..tracking.engine.kernels import KernelParts
-from .inputs import hashing
+from .hashes import hashing
 from .plan import Plan
 from .record import RunRecord, versions
 from .saving import VERSION, damaged, difference, identity, record_of

@@ -24,13 +24,13 @@ from ..tracking.engine.engine import Engine
 from ..tracking.engine.kernels import KernelParts
 from ..tracking.registry import METHODS
 from . import bids, ends
-from .inputs import Series
 from .log import Log
 from .plan import Plan
 from .products import record_path
 from .record import inputs_of, record
 from .result import PICTURED, TrackResult
 from .saving import Receiver
+from .series import Series
 
 if TYPE_CHECKING:
     from ..workers.several import Several

@@ -12,12 +12,13 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable
 from ..errors import ParameterError
-from ..io.images import is_folder, open_image, reader_of
+from ..io.images import AnyPath, is_folder, open_image, reader_of
 from ..io.in_memory import InMemory, source_of, unmask
 from ..options.definitions import input_names, names_in_memory
 from ..options.parameters import Parameters
 from ..tracking.sources import SOURCES
-from .inputs import Series
+
+Series = Mapping[str, AnyPath]  # paths or arrays of ``dwi``, ``bvals`` and ``bvecs``, or nothing
 
 
 def series_of(files: Mapping[str, object], gtab: GradientTable | None) -> tuple[Series, list[str]]:

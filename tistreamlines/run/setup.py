@@ -20,8 +20,8 @@ from ..tracking.selection.criteria import Criteria
 from ..tracking.selection.places import load_region
 from ..tracking.selection.regions import ROLES
 from ..workers.session import Session
-from .inputs import limits_at_mask
 from .log import Log, Watcher
+from .needs import limits_at_mask
 
 
 def devices_of(parameters: Parameters) -> list[Device]:

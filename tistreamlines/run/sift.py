@@ -35,7 +35,7 @@ from ..tracking.weights.sift import SiftIteration, SiftRules, SiftSelection
 from ..tracking.weights.sift import sift as select
 from ..tracking.weights.visits import Visitor
 from .fixels import check_number
-from .inputs import doubts_of_places, hashing
+from .hashes import doubts_of_places, hashing
 from .log import Watcher
 from .outputs import Outputs, check_name, check_names, reserved, taken_by
 from .record import OURS, inputs_of, versions

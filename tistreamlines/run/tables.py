@@ -33,8 +33,9 @@ from ..tracking.tables.packing import pack_tables, unpack_tables
 from ..tracking.weights.fods import Fods
 from ..tracking.weights.options import are_followed
 from .followed import fods_of
-from .inputs import Inputs, Map, Mask, follows_signals, own_mask
+from .inputs import Inputs, Map, Mask, own_mask
 from .log import Log
+from .needs import follows_signals
 from .seeds import Region, seeds_of
 from .setup import arch_of_fits
 from .spec import with_order
