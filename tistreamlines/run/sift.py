@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from ..aliases import Json
 from ..backends import compiler_told, take_compiler
-from ..devices import Device, choose
+from ..devices import choose
 from ..errors import InputError, OutputError, ParameterError
 from ..io import drafts, sidecar, tractograms
 from ..io.in_memory import source_of
@@ -42,42 +41,37 @@ from .record import OURS, inputs_of, versions
 from .record import tractogram as written
 from .setup import bar_or
 
-if TYPE_CHECKING:
-    from typing import TypedDict
-
-    class SiftOptions(TypedDict, total=False):
-        """Options of the selection, of its files and of devices."""
-
-        number: int | None
-        ratio: float | None
-        mu: float | None
-        sh_basis: str | None
-        act: ImageLike | None
-        proc_mask: ImageLike | None
-        fd_scale_gm: bool
-        fd_thresh: float
-        remove_untracked: bool
-        no_dilate_lut: bool
-        make_null_lobes: bool
-        csv: PathLike[str] | str | None
-        selection: PathLike[str] | str | None
-        mu_file: PathLike[str] | str | None
-        arch: str
-        compiler: str
-        threads: int | None
-
-
+TARGETS, IMAGES, FILES = ("number", "ratio", "mu"), ("act", "proc_mask"), ("csv", "selection", "mu_file")
 RUNNING = {"arch": "cpu", "compiler": "auto", "threads": None}
-TARGETS = {"number": None, "ratio": None, "mu": None}
-IMAGES = {"act": None, "proc_mask": None}
-FILES = {"csv": None, "selection": None, "mu_file": None}
 KEYWORDS = {
-    **TARGETS, "sh_basis": None, **IMAGES, "fd_scale_gm": False, "fd_thresh": 0.0, "remove_untracked": False,
-    "no_dilate_lut": False, "make_null_lobes": False, **FILES, **RUNNING,
+    **dict.fromkeys((*TARGETS, "sh_basis", *IMAGES)), "fd_scale_gm": False, "fd_thresh": 0.0,
+    "remove_untracked": False, "no_dilate_lut": False, "make_null_lobes": False, **dict.fromkeys(FILES), **RUNNING,
 }
 NEEDS = {"fd_scale_gm": "act", "make_null_lobes": "no_dilate_lut"}
 COLUMNS = "Iteration,Removed this iteration,Total removed,Remaining,Cost,TD,Mu,Recalculation"
 FEW = 0.1  # share of streamlines that visit no fixel, above which a user is warned
+
+
+class SiftOptions(TypedDict, total=False):
+    """Options of the selection, of its files and of devices."""
+
+    number: int | None
+    ratio: float | None
+    mu: float | None
+    sh_basis: str | None
+    act: ImageLike | None
+    proc_mask: ImageLike | None
+    fd_scale_gm: bool
+    fd_thresh: float
+    remove_untracked: bool
+    no_dilate_lut: bool
+    make_null_lobes: bool
+    csv: PathLike[str] | str | None
+    selection: PathLike[str] | str | None
+    mu_file: PathLike[str] | str | None
+    arch: str
+    compiler: str
+    threads: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,12 +208,16 @@ def sift(
     (3, [True, True])
     """
     check_keywords("sift", options, KEYWORDS)
-    chosen: dict[str, Any] = {name: options.get(name, default) for name, default in KEYWORDS.items()}
+    chosen: dict[str, Any] = KEYWORDS | options
     path, target = tractograms.check_tractogram(tractogram), None if output is None else Path(output)
     rules = _rules(chosen)
     running = Parameters.given({name: chosen[name] for name in RUNNING})
     sources = {"tractogram": path, "fod": source_of("fod", fod)}
-    sources |= {name: source_of(name, chosen[name]) for name in IMAGES if chosen[name] is not None}
+    sources |= (images := {name: source_of(name, chosen[name]) for name in IMAGES if chosen[name] is not None})
+    counted = FixelRules(
+        TissueFiles((images["act"],)) if "act" in images else None, images.get("proc_mask"), chosen["fd_scale_gm"],
+        not chosen["no_dilate_lut"], chosen["make_null_lobes"],
+    )
     outputs, others = Outputs(target), {name: Path(chosen[name]) for name in FILES if chosen[name] is not None}
     check = partial(_check_outputs, outputs, others, taken_by(sources.values()), force=force)
     with bar_or(watcher, progress=progress) as display, reserved(outputs, check):
@@ -228,10 +226,13 @@ def sift(
         hashes, device, notes = hashing(sources), choose(running.arch), doubts_of_places(sources)
         fods = option_fods(sources["fod"], chosen["sh_basis"], None, "--sh", notes.append)
         display.stage("fixels")
-        fixels = fixels_of(fods, device, running.threads, notes.append, _fixel_rules(chosen, sources), display.fixels)
+        fixels = fixels_of(fods, device, running.threads, notes.append, counted, display.fixels)
         display.stage("map")
         visits, lengths = _visits(path, fixels, running)
-        _check_count(path, visits.count, rules)
+        if not visits.count:
+            raise InputError(f"{path}: has no streamlines")
+        if rules.number is not None and rules.number > visits.count:
+            raise InputError(f"{path}: has {visits.count:,} streamlines, fewer than --number {rules.number:,}")
         display.stage("select")
         selection = select(fixels, visits.parts, lengths, rules, threads=running.threads, watch=display.sifting)
         notes = [*tractograms.doubts_of_tractogram(path), *notes, *_doubts(str(fod), selection, rules)]
@@ -242,8 +243,18 @@ def sift(
             if target is not None:
                 space = tractograms.grid_of_tractogram(path) or fixels.table.space
                 write_subset(path, target, result.kept, space, {"SIFT_mu": result.mu}, force=force)
-                record = _record(chosen | {name: getattr(running, name) for name in RUNNING}, result, device)
-                record |= {"inputs": inputs_of(sources, hashes()), "tractogram": written(target)}
+                chosen |= {name: getattr(running, name) for name in RUNNING}
+                chosen |= {name: str(chosen[name]) for name in images}
+                first, last = result.iterations[0], result.iterations[-1]
+                summary = {
+                    "streamlines": len(result), "of": len(result.kept), "iterations": last.number, "mu": result.mu,
+                    "first_cost": first.cost, "cost": last.cost, "reason": last.reason,
+                }
+                record = {
+                    "made_by": OURS, "versions": versions(), "device": device.as_dict(), "warnings": result.warnings,
+                    "parameters": chosen, "result": summary, **compiler_told(device),
+                    "inputs": inputs_of(sources, hashes()), "tractogram": written(target),
+                }
                 sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
     return result
 
@@ -264,14 +275,6 @@ def _rules(chosen: Mapping[str, Any]) -> SiftRules:
     threshold = check_number("fd_thresh", chosen["fd_thresh"])
     wanted = None if number is None else int(number)
     return SiftRules(wanted, chosen["ratio"], chosen["mu"], threshold, bool(chosen["remove_untracked"]))
-
-
-def _fixel_rules(chosen: Mapping[str, Any], sources: Mapping[str, Any]) -> FixelRules:
-    """Return which fixels count."""
-    tissues = TissueFiles((sources["act"],)) if "act" in sources else None
-    return FixelRules(
-        tissues, sources.get("proc_mask"), chosen["fd_scale_gm"], not chosen["no_dilate_lut"], chosen["make_null_lobes"]
-    )
 
 
 def _check_outputs(outputs: Outputs, others: Mapping[str, Path], taken: Mapping[Path, str], *, force: bool) -> None:
@@ -306,14 +309,6 @@ def _visits(path: Path, fixels: Fixels, running: Parameters) -> tuple[VisitGathe
     return visits, np.concatenate(lengths)
 
 
-def _check_count(path: Path, count: int, rules: SiftRules) -> None:
-    """Raise an InputError if there are fewer streamlines than are wanted."""
-    if not count:
-        raise InputError(f"{path}: has no streamlines")
-    if rules.number is not None and rules.number > count:
-        raise InputError(f"{path}: has {count:,} streamlines, fewer than --number {rules.number:,}")
-
-
 def _doubts(fod: str, selection: SiftSelection, rules: SiftRules) -> Iterator[str]:
     """Yield why the result may be wrong."""
     count, last = len(selection.kept), selection.iterations[-1]
@@ -344,17 +339,3 @@ def _write(result: SiftResult, files: Mapping[str, Path], *, force: bool, thread
         write_numbers(files["selection"], result.kept, force=force, threads=threads)
     if "mu_file" in files:
         write_numbers(files["mu_file"], [result.mu], force=force)
-
-
-def _record(chosen: Mapping[str, Any], result: SiftResult, device: Device) -> Json:
-    """Return the record of a selection, but for its inputs."""
-    first, last = result.iterations[0], result.iterations[-1]
-    named = {name: str(chosen[name]) for name in IMAGES if chosen[name] is not None}
-    return {
-        "made_by": OURS, "versions": versions(), "device": device.as_dict(), "warnings": result.warnings,
-        "parameters": {**chosen, **named},
-        "result": {
-            "streamlines": len(result), "of": len(result.kept), "iterations": last.number, "mu": result.mu,
-            "first_cost": first.cost, "cost": last.cost, "reason": last.reason,
-        },
-    } | compiler_told(device)

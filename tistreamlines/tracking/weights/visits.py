@@ -197,7 +197,12 @@ class Visitor:
 
         Several threads may do so at once; on a GPU, two of them use the device.
         """
-        return [self._part(lines) for lines in self._divide(batches)]
+        parts = []
+        for lines in self._divide(batches):
+            with self._launch(lines) as launch:
+                words = self._words(launch)
+            parts.append(launch.trim(words))  # while another thread uses the device
+        return parts
 
     def are_enough(self, batches: Sequence[Batch]) -> bool:
         """Whether batches make a launch."""
@@ -295,12 +300,6 @@ class Visitor:
             self._program.run(sum_lengths.__name__, teams, slots | target)
             lengths = self._program.later(target["lengths"], self._fixels)
         return slots, visited.wait().reshape(teams, LANES).copy(), lengths
-
-    def _part(self, lines: _Lines) -> VisitList:
-        """Return the visits of streamlines."""
-        with self._launch(lines) as launch:
-            words = self._words(launch)
-        return launch.trim(words)  # while another thread uses the device
 
     def leave_on_device(self) -> None:
         """Leave visits on the device from now on, as far as they take a quarter of its free memory; it is a GPU."""
