@@ -1,4 +1,4 @@
-"""What the options of a run need of its inputs: a series, places of seeds, a mask."""
+"""The inputs that the options of a run need: a series, places of seeds, a mask."""
 
 from __future__ import annotations
 

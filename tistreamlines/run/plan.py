@@ -1,4 +1,4 @@
-"""What a run tracks: tables and seeds, of the inputs, or of a run before, in the cache or the memory of live runs."""
+"""The tables and seeds of a run: from its inputs, or from a run before, by the cache or the memory of live runs."""
 
 from __future__ import annotations
 

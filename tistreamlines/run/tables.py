@@ -91,7 +91,7 @@ class Tables:
 
 
 class Preparation:
-    """Makes tables and seeds of the inputs, and before that the fits that they need, each of which is made once.
+    """Makes tables and seeds from the inputs, and makes each fit that they need once.
 
     Parameters
     ----------

@@ -110,7 +110,7 @@ class _Launch:
     depth : (teams,) visits for which the lanes of a team have room.
     visited : (teams, 32) visits of each lane.
     slots : the kernel's arguments with the visits, until other streamlines have the ``memory``.
-    lengths : of the streamlines in each fixel, all together, if they were asked for.
+    lengths : of the streamlines in each fixel, all together, if the caller wants them.
     """
 
     order: Array
