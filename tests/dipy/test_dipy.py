@@ -13,90 +13,21 @@ import dipy.tracking.stopping_criterion as dipys
 import dipy.tracking.tracker
 import numpy as np
 import pytest
-from dipy.core.gradients import gradient_table
 from dipy.core.sphere import Sphere
 from dipy.data import default_sphere, get_sphere
 from dipy.reconst.shm import CsaOdfModel, sh_to_sf
+from dipy_case import agree, identical, same
 
 import tistreamlines as ts
 from tistreamlines import dipy as ours
 from tistreamlines.dipy import keywords
 from tistreamlines.dipy.criteria import tables_of
-from tistreamlines.dipy.local_tracking import spread
 from tistreamlines.tracking.selection.regions import ROLES
 
 pytestmark = pytest.mark.filterwarnings("ignore:The legacy:PendingDeprecationWarning")
 theirs = dipy.tracking.tracker
 FUNCTIONS = [name for name in ours.__all__ if name.endswith("_tracking")]
 GETTERS = [name for name in ours.__all__ if name.endswith("DirectionGetter")]
-TURN = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
-
-
-class Case:
-    """The phantom's white matter in a rotated space with voxels of 3, 4 and 5 mm, and options for coarse steps."""
-
-    def __init__(self, phantom: Any) -> None:
-        gtab = gradient_table(phantom.bvals, bvecs=phantom.bvecs)
-        self.data, self.model = phantom.data, CsaOdfModel(gtab, sh_order_max=4)
-        self.sh = np.nan_to_num(self.model.fit(phantom.data, mask=phantom.mask).shm_coeff) * phantom.mask[..., None]
-        self.white = np.minimum(np.sum([bundle.membership for bundle in phantom.bundles], axis=0), 1.0) * phantom.mask
-        rest, left = phantom.mask - self.white, np.arange(len(self.white))[:, None, None] < len(self.white) // 2
-        self.tissues = self.white, rest * left, rest * ~left
-        self.affine = np.eye(4)
-        self.affine[:3] = np.column_stack([TURN * [3.0, 4.0, 5.0], [-7.0, 11.0, 20.0]])
-        rng, voxels = np.random.default_rng(4), np.argwhere(self.white > 0.5)
-        self.voxels = voxels[rng.integers(len(voxels), size=1000)] + rng.uniform(-0.4, 0.4, (1000, 3))
-        self.seeds = self.seeds_in(self.affine)
-        self.common = {"sh": self.sh, "sphere": default_sphere, "step_size": 2.0, "max_angle": 35,
-                       "random_seed": 1_000_007}
-
-    def seeds_in(self, affine: np.ndarray) -> np.ndarray:
-        """The seeds in the space of an affine."""
-        return self.voxels @ affine[:3, :3].T + affine[:3, 3]
-
-    @property
-    def sc(self) -> Any:
-        return ours.ThresholdStoppingCriterion(self.white, 0.4)
-
-    def lines(self, name: str, module: Any = ours, **options: Any) -> list[Any]:
-        """All streamlines of a function, those of a single point left out."""
-        options = {"sc": self.sc, "seeds": self.seeds, "affine": self.affine} | self.common | options
-        if module is ours:
-            options = {"arch": "cpu"} | options
-        seeds, sc, affine = (options.pop(key) for key in ("seeds", "sc", "affine"))
-        grown = getattr(module, name)(seeds, sc, affine, **options)
-        return [line for line in grown if len(line[0] if options.get("save_seeds") else line) > 1]
-
-
-@pytest.fixture(scope="module")
-def case(head):
-    return Case(head.phantom)
-
-
-def agree(lines, dipys, errors=3.0, share=0.03):
-    """As many streamlines, as long and at the same place, within the spread of random draws."""
-    assert len(lines) == pytest.approx(len(dipys), rel=share)
-    assert len(dipys) > 300
-    steps = [np.array([len(line) for line in tractogram], float) for tractogram in (lines, dipys)]
-    middles = [np.array([line.mean(axis=0) for line in tractogram]) for tractogram in (lines, dipys)]
-    for a, b in (steps, middles):
-        error = np.sqrt(a.var(axis=0) / len(a) + b.var(axis=0) / len(b))
-        assert (np.abs(a.mean(axis=0) - b.mean(axis=0)) < errors * error).all()
-
-
-def same(lines, dipys):
-    """Nearly all streamlines are the same: float32 and float64 part where two directions are nearly equal.
-
-    On a whole sphere, a streamline may begin with either of two opposite vertices, and so be turned round.
-    """
-    assert len(lines) == len(dipys) > 150
-    pairs = zip(lines, dipys, strict=True)
-    close = [len(a) == len(b) and any(np.allclose(a, c, atol=2e-3) for c in (b, b[::-1])) for a, b in pairs]
-    assert np.mean(close) > 0.97
-
-
-def identical(lines, others):
-    return len(lines) == len(others) and all(np.array_equal(a, b) for a, b in zip(lines, others, strict=True))
 
 
 class TestSignatures:
@@ -317,108 +248,6 @@ class TestCriteria:
                         tables_of(sc, shape, sides=(3.0, 4.0, 5.0))
 
 
-class TestLocalTracking:
-    def lines(self, case, module, getter, sc=None, **options):
-        kind = ours.LocalTracking if module is ours else dipy.tracking.local_tracking.LocalTracking
-        options = {"random_seed": 3} | options | ({"arch": "cpu"} if module is ours else {})
-        grown = kind(getter, sc or case.sc, case.seeds[:500], case.affine, 2.0, **options)
-        return [line for line in grown if len(line) > 1]
-
-    @pytest.mark.parametrize("name", ["DeterministicMaximumDirectionGetter", "ClosestPeakDirectionGetter"])
-    def test_deterministic_streamlines_are_dipys(self, case, name):
-        """The same getter serves both."""
-        getter = getattr(ours, name).from_shcoeff(case.sh, 35, default_sphere, relative_peak_threshold=0.3)
-        same(*(self.lines(case, module, getter) for module in (ours, theirs)))
-        short = {"maxlen": 15, "minlen": 6, "return_all": False, "max_cross": 1}
-        tractograms = [self.lines(case, module, getter, **short) for module in (ours, theirs)]
-        assert 6 <= min(map(len, tractograms[0])) <= max(map(len, tractograms[0])) <= 15
-        lengths = [np.bincount([len(line) for line in lines], minlength=16) for lines in tractograms]
-        assert np.abs(lengths[0] - lengths[1]).sum() <= 4
-
-    @pytest.mark.parametrize("name", ["ProbabilisticDirectionGetter", "PTTDirectionGetter"])
-    def test_random_streamlines_agree(self, case, name):
-        getter = getattr(ours, name).from_shcoeff(case.sh, 20, default_sphere, sh_to_pmf=True)
-        agree(*(self.lines(case, module, getter) for module in (ours, theirs)))
-
-    def test_values_on_the_sphere(self, case):
-        pmf = np.maximum(sh_to_sf(case.sh, default_sphere, sh_order_max=4), 0)
-        getter = ours.DeterministicMaximumDirectionGetter.from_pmf(pmf, 35, default_sphere)
-        same(*(self.lines(case, module, getter) for module in (ours, theirs)))
-
-    @pytest.mark.parametrize("return_all", [True, False])
-    def test_one_way_from_given_directions(self, case, return_all):
-        getter = ours.DeterministicMaximumDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
-        drawn = np.random.default_rng(6).integers(len(default_sphere.vertices), size=(500, 3))
-        directions = 2.0 * default_sphere.vertices[drawn]
-        directions[::2, 1] = 0
-        options = {"unidirectional": True, "initial_directions": directions, "max_cross": 2, "return_all": return_all}
-        lines, dipys = (self.lines(case, module, getter, **options) for module in (ours, theirs))
-        same(lines, dipys)
-        if return_all:
-            turned = self.lines(case, ours, getter, randomize_forward_direction=True, **options)
-            there = {line[1].tobytes() for line in lines}
-            assert 0.4 < np.mean([line[1].tobytes() in there for line in turned]) < 0.6
-
-    def test_each_iteration_tracks_anew(self, case):
-        getter = ours.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
-        tracking = ours.LocalTracking(getter, case.sc, case.seeds[:100], case.affine, 2.0, random_seed=1, arch="cpu")
-        assert identical([*tracking], [*tracking])
-        drawn = ours.LocalTracking(getter, case.sc, case.seeds[:100], case.affine, 2.0, arch="cpu")
-        assert not identical([*drawn], [*drawn])
-
-    @pytest.mark.parametrize(
-        ("options", "words"),
-        [
-            ({"fixedstep": False}, "fixedstep=False is not supported"),
-            ({"minlen": 9, "maxlen": 3}, "least number of points is 9"),
-            ({"maxlen": 0, "minlen": 0}, "0 steps on each side"),
-            ({"random_seed": -1}, "random_seed is -1"),
-            ({"arch": "abacus"}, "arch"),
-        ],
-    )
-    def test_what_is_not_supported(self, case, options, words):
-        getter = ours.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
-        with pytest.raises(ts.ParameterError, match=words) as caught:
-            ours.LocalTracking(getter, case.sc, case.seeds, case.affine, 2.0, **{"arch": "cpu"} | options)
-        assert "\n" not in str(caught.value)
-
-    def test_getters_of_dipy_say_what_to_import(self, case):
-        getter = dipy.direction.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
-        with pytest.raises(ts.ParameterError, match=r"class of tistreamlines\.dipy"):
-            ours.LocalTracking(getter, case.sc, case.seeds, case.affine, 2.0)
-
-    def test_sheared_voxels_are_refused(self, case):
-        getter = ours.ProbabilisticDirectionGetter.from_shcoeff(case.sh, 35, default_sphere)
-        sheared = np.array(case.affine)
-        sheared[:3, 1] += sheared[:3, 0]
-        with pytest.raises(ts.InputError, match="sheared"):
-            ours.LocalTracking(getter, case.sc, case.seeds, sheared, 2.0)
-
-
-class TestDirections:
-    @pytest.mark.parametrize("name", ["deterministic_tracking", "closestpeak_tracking"])
-    def test_streamlines_along_them_are_dipys(self, case, name):
-        """Directions are vertices, since the engine moves others to the nearest one."""
-        drawn = np.random.default_rng(5).integers(len(default_sphere.vertices), size=len(case.seeds))
-        directions = default_sphere.vertices[drawn]
-        chosen = {"seed_directions": directions[:, None] if name == "closestpeak_tracking" else directions}
-        # in voxels of unequal sides, DIPY begins backward halves in a direction that is bent
-        chosen |= {"affine": np.eye(4) * [4, 4, 4, 1], "seeds": case.seeds_in(np.eye(4) * [4, 4, 4, 1])}
-        same(*(case.lines(name, module, **chosen) for module in (ours, theirs)))
-
-    def test_seeds_are_repeated_for_each_direction(self):
-        directions = np.array([[[2.0, 0, 0], [0, 0, 0], [0, 3, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, -1]]])
-        seeds, unit = spread(np.array([[1.0, 1, 1], [2, 2, 2]]), directions)
-        assert np.array_equal(seeds[:, 0], [1, 1, 2])
-        assert np.array_equal(unit, [[1, 0, 0], [0, 1, 0], [0, 0, -1]])
-        assert np.array_equal(spread(seeds[1:], directions, max_cross=1)[1], [[1, 0, 0], [0, 0, -1]])
-
-    def test_the_wrong_shape_is_refused(self, case):
-        for name in ("probabilistic_tracking", "closestpeak_tracking"):
-            with pytest.raises(ts.ParameterError, match="_directions has the shape"):
-                case.lines(name, seed_directions=np.ones((4, 3)))
-
-
 class TestErrors:
     @pytest.mark.parametrize(
         ("options", "words"),
@@ -471,21 +300,3 @@ class TestErrors:
     def test_particle_filtering_needs_tissues(self, case):
         with pytest.raises(ts.ParameterError, match="particle filtering needs an Act or Cmc criterion"):
             case.lines("pft_tracking")
-
-
-class TestParticles:
-    @pytest.mark.parametrize("rule", ["act", "cmc"])
-    def test_particle_filtering_agrees(self, case, rule):
-        seeds, affine = 4 * case.voxels[:600], np.diag([4.0, 4.0, 4.0, 1.0])
-
-        def lines(module, criteria, **options):
-            if rule == "act":
-                sc = criteria.ActStoppingCriterion.from_pve(*case.tissues)
-            else:
-                sc = criteria.CmcStoppingCriterion.from_pve(*case.tissues, step_size=2.0, average_voxel_size=4.0)
-            options |= {"max_cross": 1, "pft_back_tracking_dist": 4, "sc": sc, "affine": affine, "seeds": seeds}
-            return case.lines("pft_tracking", module, **options)
-
-        grown = lines(ours, ours)
-        agree(grown, lines(theirs, dipys), share=0.02)
-        assert 0 < len(lines(ours, ours, return_all=False)) < len(grown)

@@ -26,11 +26,13 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "dipy/dipy": {
         "TestCriteria::test_streamlines_end_where_dipys_do": ("*-act",),
-        "TestLocalTracking::test_random_streamlines_agree": ("PTT*",),
         "TestFunctions::test_deterministic_streamlines_are_dipys": ("True-det*", "False-*"),
         "TestFunctions::test_parallel_transport_agrees": ("False",),
-        "TestParticles::test_particle_filtering_agrees": ("cmc",),
         "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large": ("1", "1000000"),
+    },
+    "dipy/local_tracking": {
+        "TestLocalTracking::test_random_streamlines_agree": ("PTT*",),
+        "TestParticles::test_particle_filtering_agrees": ("cmc",),
     },
     "dipy/more": {"TestPeaks::test_deterministic_streamlines_are_dipys": ("default",)},
     "fit/csd_shells": {"test_shells_up_to_that_of_models": ("directions[024]-*",)},
@@ -171,7 +173,7 @@ BY_DAY: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
     "tracking/growth/pace": {"test_launches_are_short_on_any_device": ("1000*", "40000*")},
-    "tracking/parity": {"test_the_whole_is_dipys_local_tracking": ("det-*",)},  # dipy/dipy has the others
+    "tracking/parity": {"test_the_whole_is_dipys_local_tracking": ("det-*",)},  # dipy/local_tracking has the others
     "tracking/products/device_density": {
         "test_runs_along_peaks": ("more[01]",), "test_steps_along_vertices_and_with_a_frame": ("prob",),
     },

@@ -73,10 +73,12 @@ SLOW = {
         "TestFunctions::test_bootstrap_agrees", "TestFunctions::test_deterministic_streamlines_are_dipys",
         "TestFunctions::test_parallel_transport_agrees",
         "TestFunctions::test_samples_on_a_sphere_follow_dipys_streamlines",
+        "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large",
+    ),
+    "dipy/local_tracking": (
         "TestLocalTracking::test_deterministic_streamlines_are_dipys",
         "TestLocalTracking::test_one_way_from_given_directions", "TestLocalTracking::test_random_streamlines_agree",
         "TestParticles::test_particle_filtering_agrees",
-        "TestReproducible::test_seeds_of_dipy_share_random_numbers_unless_random_seed_is_large",
     ),
     "dipy/more": (
         "TestPeaks::test_deterministic_streamlines_are_dipys", "TestPeaks::test_eudx_is_near_to_dipys",

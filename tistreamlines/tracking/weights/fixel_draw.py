@@ -53,7 +53,7 @@ class FixelDraw:
     draw: Draw
 
     @cached_property
-    def _known(self) -> list[Held]:
+    def _constants(self) -> list[Held]:
         """Arguments of the kernel that are the same each time."""
         fixels, table = self.fixels, self.fixels.table
         nowhere = np.zeros((0, 0, 0, 0), np.float32), np.eye(4), 0.0
@@ -75,9 +75,9 @@ class FixelDraw:
         """
         points, along, threads = np.empty((count, 3)), np.zeros((count, 3)), self.draw.threads or usable_cores()
         key = np.array([self.draw.key], np.uint64).view(np.int32)
-        drawn = np.zeros(1, np.int64), (np.uint32(first), key, ATTEMPTS), np.cumsum(probabilities)
+        queue, draw, sums = np.zeros(1, np.int64), (np.uint32(first), key, ATTEMPTS), np.cumsum(probabilities)
         # converted once: a conversion needs Python's lock, so threads would wait for each other
-        arguments = [*map(Held, drawn), *self._known, Held(points), Held(along)]
+        arguments = [*map(Held, (queue, draw, sums)), *self._constants, Held(points), Held(along)]
 
         def draw_some(_: int) -> None:
             item, attempt, reals = np.zeros(1, np.int32), np.zeros(1, np.int32), np.zeros(7, np.float32)
