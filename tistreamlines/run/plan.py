@@ -84,78 +84,108 @@ def make_plan(
     precompile : called when the headers are open, with a function that describes the run.
     memory : what earlier runs of this process have made; then the cache on disk is not used.
     """
-    sources = inputs_of_tables(parameters)
-    later = {name: source for name, source in parameters.inputs().items() if name not in sources}
-    cache: Results | None = memory
-    if memory is None and parameters.cache_dir is not None:
-        cache = Cache(parameters.cache_dir, log.watcher.note, parameters.shared_cache)
-    cache_of_tables = None if are_followed(parameters) else cache  # which does not have what is followed
-    log.begin("load")
+    return _Planning(series, parameters, log, memory).plan(precompile)
 
-    known_files = {} if memory is None else memory.hashes
-    hashes, hashes_of_later = (hashing(files, known_files) for files in ({**series, **sources}, later))
-    # the maker of the tables checks their inputs
-    known = {str(source) for source in (*series.values(), *sources.values())}
-    elsewhere = {name: source for name, source in later.items() if str(source) not in known}
-    places = {name: sources.pop(name) for name in MAPS_OF_PLACES if name in sources and memory is not None}
-    log.tell([], doubts_of_places(elsewhere | places))
-    begin = log.mark()  # messages from here on follow from the tables, but for those of a region apart
-    causes = _causes(parameters, hashes(), anywhere=memory is not None) if cache else {}
-    kept = None if cache_of_tables is None else cache_of_tables.load("tables", causes, _unpacked)
-    if kept is not None:
+
+class _Planning:
+    """The making of a plan, see :func:`make_plan`.
+
+    Attributes
+    ----------
+    cache : where tables and fits are kept, if anywhere.
+    sources : inputs that tables are made of, besides the series.
+    causes : all that tables depend on, if there is a cache.
+    hashes : waits for the hashes of these inputs, by name; ``hashes_of_others`` for those of the others.
+    """
+
+    def __init__(self, series: Series, parameters: Parameters, log: Log, memory: Memory | None) -> None:
+        self.series, self.parameters, self.log, self.memory = series, parameters, log, memory
+        self.cache: Results | None = memory
+        if memory is None and parameters.cache_dir is not None:
+            self.cache = Cache(parameters.cache_dir, log.watcher.note, parameters.shared_cache)
+        log.begin("load")
+        self.sources = inputs_of_tables(parameters)
+        others = {name: source for name, source in parameters.inputs().items() if name not in self.sources}
+        known = {} if memory is None else memory.hashes
+        self.hashes = hashing({**series, **self.sources}, known)
+        self.hashes_of_others = hashing(others, known)
+        # the maker of the tables checks their inputs; those that live runs keep have no places of seeds
+        files = {str(source) for source in (*series.values(), *self.sources.values())}
+        elsewhere = {name: source for name, source in others.items() if str(source) not in files}
+        for name in MAPS_OF_PLACES:
+            if name in self.sources and memory is not None:
+                elsewhere[name] = self.sources.pop(name)
+        log.tell([], doubts_of_places(elsewhere))
+        self.causes = _causes(parameters, self.hashes(), anywhere=memory is not None) if self.cache else {}
+
+    def plan(self, precompile: Callable[[Describe], object]) -> Plan:
+        """Return the plan, with tables of a run before if there are some."""
+        return self._known() or self._make(precompile)
+
+    @property
+    def _cache_of_tables(self) -> Results | None:
+        """The cache, unless options want what streamlines follow, which tables do not have."""
+        return None if are_followed(self.parameters) else self.cache
+
+    def _known(self) -> Plan | None:
+        """Return a plan with tables of a run before, if there are some."""
+        kept = None if (cache := self._cache_of_tables) is None else cache.load("tables", self.causes, _unpacked)
+        if kept is None:
+            return None
         tables, *messages = kept
-        settings = settings_on(tables.space, parameters)
-        log.tell(*messages)
-        region = _region_apart(parameters, tables.space, hashes, log, memory) or tables.region
-        seeds, followed = seeds_of(parameters, tables.space, region, settings.step_mm), None
-    else:
-        headers = open_headers(series, parameters, log)
+        settings = settings_on(tables.space, self.parameters)
+        self.log.tell(*messages)
+        region = self._region_apart(tables.space) or tables.region
+        return self._plan(tables, seeds_of(self.parameters, tables.space, region, settings.step_mm), None, settings)
+
+    def _make(self, precompile: Callable[[Describe], object]) -> Plan:
+        """Read the inputs, and return a plan with tables made of them, which the cache keeps."""
+        parameters, log, mark = self.parameters, self.log, self.log.mark()
+        headers = open_headers(self.series, parameters, log)
         precompile(partial(describe, parameters, headers))
-        inputs = _read(headers, series, parameters, log, causes, memory)
+        inputs = self._read(headers)
         settings = settings_on(inputs.space, parameters)
-        log.tell([], doubts_of_places({**series, **sources}))
-        early = log.since(begin)
-        region = _region_apart(parameters, inputs.space, hashes, log, memory)
-        begin = log.mark()
-        preparation = Preparation(inputs, parameters, log, cache, causes)
-        tables, seeds, followed = preparation.make(settings.step_mm, region, anywhere=memory is not None)
-        if cache_of_tables is not None:
+        log.tell([], doubts_of_places({**self.series, **self.sources}))
+        early = log.since(mark)
+        region = self._region_apart(inputs.space)  # whose messages do not follow from the tables
+        mark = log.mark()
+        preparation = Preparation(inputs, parameters, log, self.cache, self.causes)
+        tables, seeds, followed = preparation.make(settings.step_mm, region, anywhere=self.memory is not None)
+        if (cache := self._cache_of_tables) is not None:
             log.begin("prepare")
             arrays, values = tables.packed()
-            notes, warnings = (first + last for first, last in zip(early, log.since(begin), strict=True))
-            cache_of_tables.store("tables", causes, arrays, values | {"notes": notes, "warnings": warnings})
-            if memory is not None and (kept := memory.load("tables", causes, _unpacked)) is not None:
+            notes, warnings = (first + last for first, last in zip(early, log.since(mark), strict=True))
+            cache.store("tables", self.causes, arrays, values | {"notes": notes, "warnings": warnings})
+            if self.memory is not None and (kept := self.memory.load("tables", self.causes, _unpacked)) is not None:
                 tables = kept[0]  # the object that later runs have, too, so that they can have its engine
-    if memory is not None:
-        seeds.reach()  # which raises an error if places of seeds lie outside the image
-    return Plan(tables, seeds, followed, settings, {**hashes(), **hashes_of_later()})
+        return self._plan(tables, seeds, followed, settings)
 
+    def _plan(self, tables: Tables, seeds: Seeds, followed: Fods | None, settings: Settings) -> Plan:
+        if self.memory is not None:
+            seeds.reach()  # which raises an error if places of seeds lie outside the image
+        return Plan(tables, seeds, followed, settings, {**self.hashes(), **self.hashes_of_others()})
 
-def _read(
-    headers: Headers, series: Series, parameters: Parameters, log: Log, causes: Json, memory: Memory | None
-) -> Inputs:
-    """Read the inputs, or take those of the run before, with their notes and warnings."""
-    early = {name: cause for name, cause in causes.items() if name.removesuffix(" given") not in LATE}
-    apart = memory is not None
-    return once(memory, "inputs", early, log, lambda: read(headers, series, parameters, log, places_apart=apart))
+    def _read(self, headers: Headers) -> Inputs:
+        """Read the inputs, or take those of the run before, with their notes and warnings."""
+        early = {name: cause for name, cause in self.causes.items() if name.removesuffix(" given") not in LATE}
+        apart = self.memory is not None
+        make = partial(read, headers, self.series, self.parameters, self.log, places_apart=apart)
+        return once(self.memory, "inputs", early, self.log, make)
 
+    def _region_apart(self, space: Space) -> Region | None:
+        """Return the voxels of a mask or a map of seeds, if there is a memory, whose tables and inputs have none."""
+        given = [name for name in MAPS_OF_PLACES if getattr(self.parameters, name) is not None]
+        if self.memory is None or not given:
+            return None
+        files = {name: (self.hashes()[name], str(getattr(self.parameters, name))) for name in given}
+        causes = space.shape, space.affine.tobytes(), files
 
-def _region_apart(
-    parameters: Parameters, space: Space, hashes: Callable[[], Mapping[str, str]], log: Log, memory: Memory | None
-) -> Region | None:
-    """Return the voxels of a mask or a map of seeds, if there is a memory, whose tables and inputs have none."""
-    given = [name for name in MAPS_OF_PLACES if getattr(parameters, name) is not None]
-    if memory is None or not given:
-        return None
-    files = {name: (hashes()[name], str(getattr(parameters, name))) for name in given}
-    causes = space.shape, space.affine.tobytes(), files
+        def make() -> Region:
+            seeded, grid = read_places(self.parameters, space, self.log)
+            assert seeded is not None
+            return region_of(seeded, grid)
 
-    def make() -> Region:
-        seeded, grid = read_places(parameters, space, log)
-        assert seeded is not None
-        return region_of(seeded, grid)
-
-    return memory.once("region", causes, log, make)
+        return self.memory.once("region", causes, self.log, make)
 
 
 def _unpacked(arrays: Mapping[str, Array], values: Json) -> tuple[Tables, list[str], list[str]]:

@@ -12,6 +12,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import numpy.typing as npt
 
+from ..aliases import Json
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
 from ..errors import InputError, OutputError, ParameterError
@@ -107,6 +108,15 @@ class SiftResult:
     def __len__(self) -> int:
         """Return how many streamlines are kept."""
         return int(self.kept.sum())
+
+    @property
+    def _summary(self) -> Json:
+        """What the record says of the selection."""
+        first, last = self.iterations[0], self.iterations[-1]
+        return {
+            "streamlines": len(self), "of": len(self.kept), "iterations": last.number, "mu": self.mu,
+            "first_cost": first.cost, "cost": last.cost, "reason": last.reason,
+        }
 
     def __str__(self) -> str:
         """Tell in a line how it went."""
@@ -245,14 +255,9 @@ def sift(
                 write_subset(path, target, result.kept, space, {"SIFT_mu": result.mu}, force=force)
                 chosen |= {name: getattr(running, name) for name in RUNNING}
                 chosen |= {name: str(chosen[name]) for name in images}
-                first, last = result.iterations[0], result.iterations[-1]
-                summary = {
-                    "streamlines": len(result), "of": len(result.kept), "iterations": last.number, "mu": result.mu,
-                    "first_cost": first.cost, "cost": last.cost, "reason": last.reason,
-                }
                 record = {
                     "made_by": OURS, "versions": versions(), "device": device.as_dict(), "warnings": result.warnings,
-                    "parameters": chosen, "result": summary, **compiler_told(device),
+                    "parameters": chosen, "result": result._summary, **compiler_told(device),
                     "inputs": inputs_of(sources, hashes()), "tractogram": written(target),
                 }
                 sidecar.write_record(sidecar.sidecar_path(target), record, force=force)
