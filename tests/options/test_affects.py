@@ -51,7 +51,7 @@ def key_and_tables(monkeypatch, kind, **more):
     def start(series, parameters, *_, **__):
         prepared = plan.make_plan(series, parameters, Log(Watcher())).prepared
         inputs = {n: value for n, value in parameters.inputs().items() if n.split()[0] in names_affecting("tables")}
-        run["key"] = json.dumps([plan.hashing(series | inputs)(), causes(parameters)], sort_keys=True)
+        run["key"] = json.dumps(causes(parameters, plan.hashing(series | inputs)(), anywhere=False), sort_keys=True)
         content = b"".join(np.ascontiguousarray(array).tobytes() for _, array in sorted(prepared.arrays.items()))
         parts = {name: getattr(value, "__name__", value) for name, value in contents(prepared).items()}
         run["tables"] = hashlib.sha256(content + str((parts, prepared.scalars)).encode()).hexdigest()
