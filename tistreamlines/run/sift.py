@@ -111,7 +111,7 @@ class SiftResult:
 
     @property
     def _summary(self) -> Json:
-        """What the record says of the selection."""
+        """The numbers of the selection for its record."""
         first, last = self.iterations[0], self.iterations[-1]
         return {
             "streamlines": len(self), "of": len(self.kept), "iterations": last.number, "mu": self.mu,
