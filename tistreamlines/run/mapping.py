@@ -191,7 +191,8 @@ def map_tractogram(
 def _check(chosen: Parameters, outputs: Outputs, image: object) -> None:
     """Raise a ParameterError if no option names a file, or an option has no input."""
     if not outputs.products and outputs.report is None:
-        raise ParameterError(f"no option names a product: give {listed(map(flag, (*PRODUCTS, 'report')))}")
+        able = (name for name, row in PRODUCTS.items() if not row.of_dropped)
+        raise ParameterError(f"no option names a product: give {listed(map(flag, (*able, 'report')))}")
     if chosen.sample is not None and chosen.sample_table is None:
         raise ParameterError("--sample needs a file for the values here: give --sample-table")
     if image is not None and outputs.report is None:
