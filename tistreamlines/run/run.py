@@ -141,11 +141,12 @@ class Run:
             part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
             self.log.warn(part + ends.nothing(seeds, summary["dropped"], summary["stop_reasons"]))
         elif select is not None and count < select:
-            chosen = self.parameters
-            asked = (name for name in NUMBER_OF_SEEDS if getattr(chosen, name) is not None and seeds != chosen.max_seeds)
+            of_user = self.parameters
+            asked = (name for name in NUMBER_OF_SEEDS if getattr(of_user, name) is not None)
+            more = "max_seeds" if seeds == of_user.max_seeds else next(asked, "max_seeds")
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
-                f"({flag(next(asked, 'max_seeds'))}), seeds nearer to the regions, larger regions or a wider --max-angle"
+                f"({flag(more)}), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
         if doubt := ends.doubt(self.engine.statistics.stop_reasons, self.parameters, self.receiver.step_mm):
             self.log.warn(doubt)
