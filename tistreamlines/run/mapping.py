@@ -72,10 +72,10 @@ def map_tractogram(
     progress : bool
         As for :func:`track`.
     arch : str
-        Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
-        'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files
-        are the same.
-        Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
+        Where the streamlines of ``density`` and ``ends`` are counted, their lengths measured for ``connectome``, and
+        their weights found by ``sift2``: 'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the
+        first of these with a GPU. The files are the same. Nodes of ends, and maps of another ``density_kind`` than
+        count, are made on the CPU in any case.
     compiler, threads : str, int
         As for :func:`track`.
     memory_limit : float, optional
