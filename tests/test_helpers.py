@@ -173,3 +173,15 @@ print(program._threads_of_numba() > 0)
 """
     done, _ = run_in(Path.cwd(), "-c", code, NUMBA_THREADING_LAYER="nonsense")
     assert done.stdout == "True\n", done.stderr
+
+
+def test_a_numba_that_another_thread_imports_has_no_threads_yet():
+    code = """
+import sys
+from types import ModuleType
+from tistreamlines.backends.numba import program
+sys.modules["numba"] = ModuleType("numba")
+print(program._threads_of_numba())
+"""
+    done, _ = run_in(Path.cwd(), "-c", code, NUMBA_NUM_THREADS="3")
+    assert done.stdout == "3\n", done.stderr

@@ -353,6 +353,7 @@ class TestGetters:
         ({"model": "dti"}, "no tensor is (tracked|fitted): give csd"),
         ({"model": "msmt_csd"}, "give msmt"), ({"model": "ss3t"}, "give its orientation functions as sh FILE"),
         ({"like": "tckgen"}, "with tckgen's defaults"),
+        ({"like": "cuslines"}, "give like dipy and boot_rule cuslines"),
         ({"dg": "ifod2", "samples": "sub.bedpostX/merged"}, "FSL's samples is bedpostx FOLDER"),
         ({"dg": "none"}, "give one of boot, prob"),
     ])

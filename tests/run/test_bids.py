@@ -100,6 +100,10 @@ def test_the_sidecar_has_the_fields_of_the_proposal(tracked):
                                                   "SeedsPerElement": 8}),
     ({"seed_image": "wm.nii.gz"}, {"Type": "RejectionSampling", "Source": "wm.nii.gz"}),
     ({"seeds": "s.txt"}, {"Type": "CountPerElement", "Source": "s.txt", "SeedsPerElement": 1}),
+    ({"seed_gmwmi": "5tt.nii"}, {"Type": "Random", "Source": "5tt.nii"}),
+    ({"seed_gmwmi": "act", "act": "5tt.nii"}, {"Type": "Random", "Source": "5tt.nii"}),
+    ({"seed_dynamic": "tracked", "dg": "prob"}, {"Type": "Random", "Source": "dwi.nii.gz"}),
+    ({"seed_dynamic": "tracked", "sh": "fod.mif"}, {"Type": "Random", "Source": "fod.mif"}),
     ({"seed_surface": "lh.white", "seed_mask": "wm.nii.gz"}, {"Type": "Random", "Source": "lh.white"}),
     ({"seed_surface": ["lh.white"], "seeds_per_vertex": 2}, {"Type": "CountPerElement", "Source": "lh.white",
                                                              "SeedsPerElement": 2}),
@@ -126,3 +130,15 @@ def test_masks_that_end_streamlines_are_told(options, masks):
     assert sidecar["StreamlineTermination"].get("Masks") == masks
     longest = sidecar["StreamlineTermination"].get("MaximumLength")
     assert longest == (200.0 if options["dg"] == "ifod2" else None)
+
+
+@pytest.mark.parametrize(("options", "files"), [
+    ({"act": "5tt.nii"}, "5tt.nii"), ({"act": "bert", "seed_mask": "m.nii"}, "bert"), ({"pve": "pve.nii"}, "pve.nii"),
+    ({"stopping": "act5", "pve_wm": "w.nii", "pve_gm": "g.nii", "pve_csf": "c.nii", "sgm": "s.nii"},
+     ["w.nii", "g.nii", "c.nii", "s.nii"]),
+    ({"model": "msmt", "dg": "prob", "pve": "fitted"}, None), ({}, None),
+])
+def test_images_of_tissues_are_told(options, files):
+    space = Space(np.diag([2.0, 2.0, 2.0, 1.0]), (4, 4, 4))
+    sidecar = bids.metadata(ts.Parameters.given(options), "dwi.nii", space, 0.5)
+    assert sidecar["StreamlineTermination"].get("AnatomicalSegmentation") == files

@@ -222,7 +222,8 @@ def test_products_of_one_name_are_replaced(tracked):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "no option names a product"), ({"image": "a.nii", "ends": "e.nii"}, "image is shown by report"),
+        ({}, "no option names a product: give density, .*, waytotal or report$"),
+        ({"image": "a.nii", "ends": "e.nii"}, "image is shown by report"),
         ({"connectome": ("no.nii", "c.csv")}, "no.nii"), ({"sample": __file__, "ends": "e.nii"}, "sample_table"),
         ({"density": "d.nii.gz"}, "density_grid or density_voxel"),
     ],

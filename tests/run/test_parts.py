@@ -307,5 +307,6 @@ class TestResume:
         assert sorted(path.name for path in tmp_path.iterdir()) == ["a.json", "a.trx"]
 
     def test_resume_needs_an_output(self, options):
-        with pytest.raises(ts.ParameterError, match="resume needs an output"):
+        with pytest.raises(ts.ParameterError, match="resume needs an output") as raised:
             ts.track(**options, resume=True)
+        assert raised.value.on_command_line == "--resume needs an output: give --output, or leave it out"

@@ -120,8 +120,9 @@ def _slice(text: str) -> slice:
 @group_option(OUTPUT)("--image", metavar="IMAGE",
         help="Image behind the streamlines in the pictures of --report, such as FA or T1.  [default: their density]")
 @group_option(RUNNING)("--arch", type=click.Choice(("auto", *ARCHS), case_sensitive=False), default="cpu",
-        help="Where --density and --ends are counted, and lengths measured for --connectome. The files are the same. "
-        "Nodes of ends, and maps of another --density-kind than count, are made on the CPU in any case.  "
+        help="Where --density and --ends are counted, lengths measured for --connectome, and weights found by --sift2. "
+        "The files are the same. Nodes of ends, and maps of another --density-kind than count, are made on the CPU in "
+        "any case.  "
         "[default: cpu]")
 @parameter_options(("compiler", "threads", "memory_limit"))
 @verbosity

@@ -216,7 +216,7 @@ _FITS_ELSEWHERE = "fit it there, and give its orientation functions as --sh FILE
 MODELS_ELSEWHERE = {  # of DIPY, MRtrix3 and FSL
     **dict.fromkeys(
         ("dti", "tensor", "fwdti", "dki"),
-        "no tensor is tracked: give csd, csa or opdt; FA, at which streamlines end, is fitted in any case",
+        "no tensor is tracked: give csd, csa or opdt; FA, at which streamlines end by default, needs no option",
     ),
     **dict.fromkeys(("msmtcsd", "mcsd"), "give msmt"),
     "ss3t": f"MRtrix3Tissue has it: {_FITS_ELSEWHERE}",

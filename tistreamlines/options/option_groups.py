@@ -42,9 +42,11 @@ RULES_ELSEWHERE = {
     **dict.fromkeys(("pve", "pft"), "give --pve-wm, --pve-gm and --pve-csf, which choose the rule"),
 }
 DEFAULTS_ELSEWHERE = {
-    **dict.fromkeys(("tckgen", "mrtrix", "mrtrix3"), "give --dg ifod2, ifod1 or sd_stream, with tckgen's defaults"),
+    **dict.fromkeys(
+        ("tckgen", "mrtrix", "mrtrix3"), "give --dg ifod2, ifod1, sd_stream or fact, with tckgen's defaults"
+    ),
     **dict.fromkeys(("fsl", "probtrackx", "probtrackx2"), "give --bedpostx FOLDER, with probtrackx2's defaults"),
-    "cuslines": "leave it out: the defaults of boot are those of cuslines but for those that docs/differences.md lists",
+    "cuslines": "give --like dipy and --boot-rule cuslines: with boot, these are cuslines' defaults",
 }
 SEED_FA = 0.25  # without another place, seeds are placed where FA is above this
 PLACE = "place of seeds"  # what several options say, each in its way
@@ -71,8 +73,8 @@ class SeedOptions:
 
     mask: ImageLike | None = option(
         None, SEEDS, "Brain mask: FA and, except with boot, the model are fitted in its voxels and 0 outside. Voxels "
-        "of at least 0.5 are inside. --limit-mask bounds streamlines, --seed-mask seeds. With --sh, streamlines of "
-        "ifod1, ifod2 and sd_stream end outside it, too.",
+        "of at least 0.5 are inside. --limit-mask bounds streamlines, --seed-mask seeds. Streamlines of ifod1, ifod2 "
+        "and sd_stream with --sh end outside it, too, and those of fact.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )
     seed_mask: ImageLike | None = option(

@@ -15,6 +15,7 @@ from ..aliases import GradientTable
 from ..errors import ParameterError
 from ..io.numbers import SUFFIX as NUMBERS
 from ..io.writer import SINKS
+from ..option import flag
 from ..options.definitions import defaults
 from ..options.definitions import options as known_options
 from ..options.objects import MADE
@@ -310,7 +311,7 @@ def start_run(
         needing.append("force")
     for name in needing:
         if path is None and getattr(chosen, name):
-            raise ParameterError(f"{name} needs an output")
+            raise ParameterError(f"{flag(name)} needs an output: give --output, or leave it out")
     if path is None and products and not keeps:
         check_written(chosen.gives, chosen.sample_table is not None)
     series, notes = series_of(files, options.get("gtab"))

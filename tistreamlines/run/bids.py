@@ -16,10 +16,13 @@ from ..io import sidecar
 from ..io.drafts import explained
 from ..kernels.stop_reasons import DROPPED
 from ..option import flag, record_value
+from ..options.definitions import is_word
 from ..options.option_groups import SEED_FA
 from ..options.parameters import Parameters
 from ..space.batch import Space
 from ..tracking.registry import METHODS, PRODUCTS
+from ..tracking.sources import FITTED
+from ..tracking.stopping.segmentation import tissue_files
 from .needs import limits_at_mask, stops_at_mask
 
 BIDS_VERSION = "1.10.0"
@@ -165,8 +168,12 @@ def _known(fields: Mapping[str, object]) -> Json:
 def _seeding(chosen: Parameters, dwi: object) -> Json:
     if chosen.seed_sphere is not None:
         return {"Sources": [{"Type": "Sphere"}]}
+    gmwmi, dynamic = tissue_files(chosen, "seed_gmwmi"), chosen.seed_dynamic  # words of theirs stand for other files
+    if dynamic is not None and is_word("seed_dynamic", dynamic):
+        dynamic = dwi if chosen.source == FITTED else getattr(chosen, chosen.source)
     places = (
-        chosen.seeds, chosen.seed_surface, chosen.seed_gmwmi, chosen.seed_mask, chosen.seed_image, chosen.seed_dynamic,
+        chosen.seeds, chosen.seed_surface, None if gmwmi is None else gmwmi.files, chosen.seed_mask, chosen.seed_image,
+        dynamic,
     )
     place = next((source for source in places if source is not None), None)
     kinds = (
@@ -188,7 +195,8 @@ def _termination(chosen: Parameters, dwi: object) -> Json:
     ends = stops_at_mask(chosen) or limits_at_mask(chosen)
     masks = _present(chosen.mask if ends else None, chosen.stop_mask, chosen.limit_mask)
     files = chosen.inputs()  # which have no tissues of the fit
-    tissues = (files.get(name) for name in ("pve", "pve_wm", "pve_gm", "pve_csf", "include_map", "exclude_map"))
+    maps = ("act", "pve", "pve_wm", "pve_gm", "pve_csf", "sgm", "include_map", "exclude_map")
+    tissues = (files.get(name) for name in maps)
     criteria: Json = {"AnglePerStep": chosen.max_angle, "Masks": masks or None}
     if segmentation := _present(*tissues):
         criteria["AnatomicalSegmentation"] = segmentation[0] if len(segmentation) == 1 else segmentation

@@ -72,10 +72,10 @@ def map_tractogram(
     progress : bool
         As for :func:`track`.
     arch : str
-        Where the streamlines of ``density`` and ``ends`` are counted, and their lengths measured for ``connectome``:
-        'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the first of these with a GPU. The files
-        are the same.
-        Nodes of ends, and maps of another ``density_kind`` than count, are made on the CPU in any case.
+        Where the streamlines of ``density`` and ``ends`` are counted, their lengths measured for ``connectome``, and
+        their weights found by ``sift2``: 'cpu', the default, 'cuda', 'amdgpu', 'vulkan', 'metal', or 'auto' for the
+        first of these with a GPU. The files are the same. Nodes of ends, and maps of another ``density_kind`` than
+        count, are made on the CPU in any case.
     compiler, threads : str, int
         As for :func:`track`.
     memory_limit : float, optional
@@ -191,7 +191,8 @@ def map_tractogram(
 def _check(chosen: Parameters, outputs: Outputs, image: object) -> None:
     """Raise a ParameterError if no option names a file, or an option has no input."""
     if not outputs.products and outputs.report is None:
-        raise ParameterError(f"no option names a product: give {listed(map(flag, (*PRODUCTS, 'report')))}")
+        able = (name for name, row in PRODUCTS.items() if not row.of_dropped)
+        raise ParameterError(f"no option names a product: give {listed(map(flag, (*able, 'report')))}")
     if chosen.sample is not None and chosen.sample_table is None:
         raise ParameterError("--sample needs a file for the values here: give --sample-table")
     if image is not None and outputs.report is None:

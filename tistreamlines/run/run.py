@@ -17,7 +17,7 @@ from ..devices import Device, name_of
 from ..errors import DeviceError, python_names
 from ..io.drafts import all_or_none
 from ..io.numbers import SUFFIX as NUMBERS
-from ..option import part_of
+from ..option import flag, part_of
 from ..options.parameters import Parameters
 from ..space.batch import Batch
 from ..tracking.engine.engine import Engine
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
+NUMBER_OF_SEEDS = ("seeds", "seed_grid", "seeds_per_voxel", "seeds_per_vertex")  # options that it follows from
 
 
 @dataclass
@@ -140,9 +141,12 @@ class Run:
             part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
             self.log.warn(part + ends.nothing(seeds, summary["dropped"], summary["stop_reasons"]))
         elif select is not None and count < select:
+            of_user = self.parameters
+            asked = (name for name in NUMBER_OF_SEEDS if getattr(of_user, name) is not None)
+            more = "max_seeds" if seeds == of_user.max_seeds else next(asked, "max_seeds")
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
-                "(--max-seeds), seeds nearer to the regions, larger regions or a wider --max-angle"
+                f"({flag(more)}), seeds nearer to the regions, larger regions or a wider --max-angle"
             )
         if doubt := ends.doubt(self.engine.statistics.stop_reasons, self.parameters, self.receiver.step_mm):
             self.log.warn(doubt)

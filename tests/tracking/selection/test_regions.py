@@ -375,6 +375,9 @@ def test_too_few_seeds_for_a_selection_are_a_warning(tracked, spots):
     assert 0 < result.n_streamlines < 10_000
     assert "select 10000" in result.warnings[-1]
     assert "max_seeds" in result.warnings[-1]
+    grid = {"nseeds": None, "select": 10_000, "seed_grid": 1, "include": spots[:1]}
+    assert "give more seeds (seed_grid)" in tracked(**grid).warnings[-1]
+    assert "give more seeds (max_seeds)" in tracked(**grid, max_seeds=300).warnings[-1]
 
 
 def test_a_time_limit_ends_between_chunks(tracked):

@@ -34,7 +34,7 @@ from tistreamlines.kernels.stopping.five_tissues import (
 )
 from tistreamlines.linker.lang import Ints, Reals, at, func, i32, put, vec3
 from tistreamlines.space.harmonics import sampling_matrix
-from tistreamlines.tracking.stopping.act5 import CUTS, plain_white, with_sum
+from tistreamlines.tracking.stopping.act5 import CUTS, plain_white, prepare, with_sum
 from tistreamlines.tracking.tables.inputs import MapCount, MapImage
 
 TURN = np.array([[0.55, -0.2, 0.1, 3.0], [0.15, 0.6, -0.1, -2.0], [-0.1, 0.05, -0.7, 20.0], [0, 0, 0, 1]])
@@ -350,3 +350,14 @@ def test_what_is_no_image_of_five_tissues_is_refused(head, tmp_path, shape, word
 def test_the_rule_needs_its_image(head):
     with pytest.raises(TrackingError, match="stopping act5 needs"):
         tracked(head, act=None, stopping="act5")
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"act": "5tt.nii"}, r"^5tt\.nii: has no white matter"),
+    ({"stopping": "act5", "pve_wm": "w.nii", "pve_gm": "g.nii", "pve_csf": "c.nii"}, "^w.nii, g.nii, c.nii: leave no"),
+])
+def test_images_without_white_matter_are_named(options, words):
+    grey = np.zeros((2, 2, 2, 5), np.float32)
+    grey[..., 0] = 1
+    with pytest.raises(ts.InputError, match=words):
+        prepare({"act": MapImage(grey, np.eye(4))}, list, ts.Parameters.given(options), (1.0, 1.0, 1.0))

@@ -142,9 +142,9 @@ class NumbaProgram(HostArrays):
 
 def _threads_of_numba() -> int:
     """Number of threads that the caller has given Numba, which need not be imported for that."""
-    if numba := sys.modules.get("numba"):
+    if count := getattr(sys.modules.get("numba"), "get_num_threads", None):  # None while another thread imports it
         with suppress(ValueError):  # it cannot start its threads, which no kernel of this package needs
-            return numba.get_num_threads()
+            return count()
     setting = os.environ.get("NUMBA_NUM_THREADS", "")
     return int(setting) if setting.isdigit() and int(setting) else sys.maxsize
 

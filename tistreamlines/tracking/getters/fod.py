@@ -289,7 +289,7 @@ def fod_rows(scheme: Scheme, order: int) -> tuple[Row, Rows]:
         If options say particle filtering.
     """
     if isinstance(scheme.rule.recovery, ParticleFiltering):
-        raise ParameterError("tckgen's algorithms have no particles: leave out the option that asks for them")
+        raise ParameterError("ifod1, ifod2 and sd_stream have no particles: leave --pft out, or give another --dg")
     function, change = scheme.form, from_harmonics(order).T
     # a voxel without a row has no FOD, which ends streamlines, so each that has one needs its row
     row = Row.of(round_up(function.count + scheme.maps), scheme.maps)

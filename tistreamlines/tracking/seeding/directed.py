@@ -148,7 +148,7 @@ def initial_codes(
     if not getter.aimed and "sphere" not in vars(getter.method):
         raise ParameterError(
             "the direction getter begins with the fibres of a voxel: give seeds without directions, and leave out "
-            f"{flag('surface_direction')}"
+            f"{flag('surface_direction')} and {flag('seed_dynamic')}"
         )
     codes, bad, memory = np.empty(len(seeds), np.int32), np.full(1, len(seeds)), np.empty(3, np.float32)
     image = seeds, prepared.arrays["volume_shape"]

@@ -131,8 +131,11 @@ def prepare(
     if "act" not in maps:
         raise ParameterError(f"--stopping {NAME} needs --act, or tissue fractions with {flag(FRACTIONS[0])}")
     if not maps["act"].values[..., five_tissues.WHITES].any():
-        raise InputError(f"{tissue_files(options)}: has no white matter (its third volume): give the five tissues in "
-                         "the order of MRtrix3's 5TT images")
+        source = tissue_files(options)
+        if source is not None and len(source.files) > 1:  # tissue fractions
+            raise InputError(f"{source}: leave no white matter: give each file with its own option")
+        raise InputError(f"{source}: has no white matter (its third volume): give the five tissues in the order of "
+                         "MRtrix3's 5TT images")
     return StopTables(rule_of(options, sides, maps["act"]))
 
 

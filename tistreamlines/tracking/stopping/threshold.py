@@ -131,7 +131,8 @@ class BinaryOptions:
 
     stop_mask: ImageLike | None = option(
         None, SEEDS, "Streamlines end outside this mask. The value of the nearest voxel counts; from 0.5 on it is "
-        "inside.", unit="FILE", absent="--mask; one of them is needed, but not with ifod1, ifod2, sd_stream",
+        "inside.", unit="FILE", absent="--mask; one of them is needed, but not with ifod1, ifod2, "
+        "sd_stream, fact",
         common=True,
     )
 
