@@ -35,7 +35,7 @@ WHERE_DROPPED = {  # what to do if most streamlines were dropped for a reason
     Verdict.OUT_OF_TURN: "check the order of --include-ordered",
     Verdict.SEED_OUTSIDE_LIMIT: "place seeds inside --limit-mask, or inside --mask where it bounds streamlines",
     Verdict.NO_STEP: "place seeds in white matter (--seed-mask)",
-    Verdict.TOO_LONG: "raise --max-length, or give --too-long truncate",
+    Verdict.TOO_LONG: "raise --max-length, or, without --pft, give --too-long truncate",
     Verdict.INVALID_ENDS: "give --keep all, or check the tissue maps",
     Verdict.TOO_SHORT: "lower --min-length",
     Verdict.MISSED_INCLUDE: "give more seeds, seeds nearer to the regions of --include, or larger regions",
