@@ -13,6 +13,7 @@ from typing import Unpack
 import numpy as np
 
 from ..aliases import Json
+from ..devices.threads import readers_awaited
 from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
@@ -103,7 +104,7 @@ def join(
         check_names(outputs, taken, force=force)
         check_content(chosen, target)
 
-    with reserved(outputs, check):
+    with readers_awaited(), reserved(outputs, check):
         ordered = whole([StoredTrx(path) for path in paths])
         thinned = chosen
         if not any(map(chosen.gives, SPARSE)):
