@@ -11,7 +11,7 @@ from series_files import AFFINE, BVALS, SHAPE, Case, directions, signals
 
 import tistreamlines as ts
 from tistreamlines.errors import InputError
-from tistreamlines.io import images, sidecar, stored_image, tractograms
+from tistreamlines.io import images, stored_image, tractograms
 
 
 class Slow:
@@ -42,18 +42,10 @@ class Slow:
         return self.ended == begun and (time.sleep(0.5) or self.begun == begun)
 
 
-@pytest.fixture
-def slow(monkeypatch):
-    """Reading and hashing."""
-    slow = Slow()
-    slow.put(monkeypatch, stored_image, "_convert")
-    slow.put(monkeypatch, sidecar, "sha256")
-    return slow
-
-
 @pytest.mark.parametrize("fault", ["directions", "mask", "mask of maps"])
-def test_an_error_of_another_input(tmp_path, slow, fault):
-    case, options = Case(tmp_path), {}
+def test_an_error_of_another_input(tmp_path, monkeypatch, fault):
+    case, options, slow = Case(tmp_path), {}, Slow()
+    slow.put(monkeypatch, stored_image, "_convert")
     series = [case.image(signals(), name="dwi.nii"), tmp_path / "dwi.bval", tmp_path / "dwi.bvec"]
     if fault == "directions":
         case.gradients(BVALS, directions() * 2)
@@ -63,7 +55,8 @@ def test_an_error_of_another_input(tmp_path, slow, fault):
         options["act"] = case.image(np.eye(5, dtype=np.float32)[np.zeros(SHAPE, int)], name="5tt.nii")
     with pytest.raises(InputError, match="length 2" if fault == "directions" else "has no voxels"):
         ts.track(*series, arch="cpu", **options)
-    assert slow.begun and slow.still
+    assert slow.still
+    assert bool(slow.begun) == (fault != "directions")  # which are read before the values
 
 
 def test_an_error_of_a_part_of_the_values(tmp_path, monkeypatch):
