@@ -41,7 +41,7 @@ SPAN = re.compile(r"`(tistreamlines [^`]+)`")
 NEEDS = {
     r"^pip |^python -m venv|^\. |^pytest|^ruff|^mkdocs|^\.ci/": ("sets up an environment of its own", lambda: False),
     r"sbatch|SLURM": ("needs SLURM", lambda: shutil.which("sbatch")),
-    r"--tissues fods": ("needs a series of several shells", lambda: False),
+    r"--tissues fods|--pve fitted": ("needs a series of several shells", lambda: False),
     r"\$SUBJECTS_DIR": ("needs a subject of FreeSurfer", lambda: "SUBJECTS_DIR" in os.environ),
     r"^5ttgen fsl": ("needs FSL", lambda: shutil.which("fast")),
     r"^(mr|dwi|tensor|sh2peaks|tck)\w* |\.mif\b": ("needs MRtrix3", lambda: shutil.which("mrconvert")),

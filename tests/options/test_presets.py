@@ -62,6 +62,11 @@ def test_presets_are_the_pipelines():
         "dg": "because of --model", "normalise": "for lack of --model msmt", "power": "for lack of --dg ifod1 or ifod2",
     }),
     ({"resume": True}, {}),
+    ({"connectome_assignment": "end-voxel"}, {"connectome_radius": "because of --connectome-assignment end-voxel"}),
+    ({"connectome_measure": ("qsirecon",)}, {}),  # whose nodes are within 2 mm, as those of the preset
+    ({"preset": "ukb-connectome", "connectome_measure": ("qsirecon",)}, {
+        "connectome_radius": "because of --connectome-measure qsirecon",
+    }),
     ({"preset": "mrtrix-basic", "stop_mask": "wm.nii", "act": None}, {
         "stopping": "because of --stop-mask", "backtrack": "for lack of --stopping act, cmc or act5",
         "seed_gmwmi": "for lack of --stopping act5",

@@ -33,6 +33,18 @@ def options(tmp_path_factory):
             "nseeds": 150, "arch": "cpu"}
 
 
+def test_their_weights_are_those_of_one_run(options, tmp_path):
+    weights = {name: {"sift2": [(options["sh"], tmp_path / f"{name}.txt")], "sift2_basis": "tournier07"}
+               for name in ("whole", "joined")}
+    ts.track(output=tmp_path / "whole.trx", **options, dg="ifod2", **weights["whole"])
+    parts = [tmp_path / f"part{number}.trx" for number in (1, 2)]
+    for number, path in enumerate(parts, 1):
+        ts.track(output=path, **options, dg="ifod2", part=f"{number}/2")
+    ts.join(parts, tmp_path / "joined.trx", **weights["joined"], sift2_act=options["act"])
+    assert len(np.unique(np.loadtxt(tmp_path / "whole.txt"))) > 10
+    assert (tmp_path / "joined.txt").read_bytes() == (tmp_path / "whole.txt").read_bytes()
+
+
 @pytest.mark.parametrize("dg", ["ifod1", "ifod2"])
 def test_they_make_the_file_of_one_run(options, tmp_path, monkeypatch, dg):
     options = options | {"dg": dg}

@@ -148,6 +148,27 @@ def test_an_edge_and_a_node(weighed, tmp_path, run):
     assert either.products["sift2"].weights.shape == (len(either),)
 
 
+def test_a_node_is_not_one_whose_name_ends_alike(weighed, tmp_path):
+    """Names often end in a number that is not the label; a file of the same name, elsewhere, makes a name ambiguous."""
+    table = tmp_path / "names.tsv"
+    table.write_text("index\tname\n1\tLH_Vis_2\n2\tLH_Vis_1\n3\tRH_Vis_4\n4\tRH_Vis_1\n")
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+    labels = weighed.folder / "nodes.nii.gz"
+    options = {"groups": True, "nseeds": 50, "connectome_assignment": "end-voxel"}
+    named = {"connectome": [(labels, tmp_path / "a" / "m.csv")], "connectome_nodes": table}
+    tracked(weighed.folder, output=tmp_path / "named.npz", **named, **options)
+    with pytest.raises(InputError, match="has no node '2': give a whole name, such as m_LH_Vis_2"):
+        ts.regrow(tmp_path / "named.npz", node="2", arch="cpu")
+    ends = read_numbers(tmp_path / "named.npz").groups[0].numbers
+    for name in ("LH_Vis_1", "m_LH_Vis_1"):
+        assert len(ts.regrow(tmp_path / "named.npz", node=name, arch="cpu")) == (ends == 2).any(axis=1).sum() > 0
+    twice = [(labels, tmp_path / folder / "n.csv") for folder in ("a", "b")]
+    tracked(weighed.folder, output=tmp_path / "twice.npz", connectome=twice, **options)
+    with pytest.raises(InputError, match="has 2 nodes that may be '2': give a whole name, such as n_2, n_2_2"):
+        ts.regrow(tmp_path / "twice.npz", node="2", arch="cpu")
+
+
 def test_regions_are_tested_at_the_points(weighed, tmp_path, run):
     whole = ts.Batch.concatenate(StoredTrx(weighed.whole).batches())
     ball, mask = [30.0, 20.0, 16.0, 8.0], np.zeros(SHAPE, bool)

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, lru_cache
 from typing import Any, TypeVar
 
@@ -17,6 +17,7 @@ from . import usable_cores
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 _here = threading.local()
+_readers: set[str] = set()  # threads that read files
 _limit_holds = threading.Event()  # whether the environment limited OpenBLAS to one thread before it was loaded
 
 
@@ -81,6 +82,24 @@ def thread_pool(name: str, count: int) -> ThreadPoolExecutor:
     return _pool(os.getpid(), name, count)
 
 
+def reader(name: str) -> ThreadPoolExecutor:
+    """Return this process's thread of that name, which reads files, and for which :func:`readers_awaited` waits."""
+    _readers.add(name)
+    return thread_pool(name, 1)
+
+
+@contextmanager
+def readers_awaited() -> Generator[None, None, None]:
+    """After an error, wait until no thread reads a file: the caller may write to one that is mapped into memory."""
+    try:
+        yield
+    except BaseException:
+        for name in tuple(_readers):
+            with suppress(RuntimeError):  # the system starts no more threads, or Python ends and waits by itself
+                thread_pool(name, 1).submit(int).result()  # after the tasks of before
+        raise
+
+
 def begin_threads(name: str, count: int) -> None:
     """Start the threads of a pool, unless that was done: some systems take long for it."""
     _begin_threads(os.getpid(), name, count)
@@ -129,7 +148,7 @@ def in_threads(task: Callable[[Item], Result], items: Iterable[Item], threads: i
                 futures.append(pool.submit(work, item))  # not in one go, so that an error finds those before
             return [future.result() for future in futures]
         finally:
-            _end(futures)
+            end_tasks(futures)
 
 
 def ahead(task: Callable[[Item], Result], items: Iterable[Item], count: int = 1) -> Generator[Result, None, None]:
@@ -144,10 +163,10 @@ def ahead(task: Callable[[Item], Result], items: Iterable[Item], count: int = 1)
         while futures:
             yield futures.pop(0).result()
     finally:
-        _end(futures)
+        end_tasks(futures)
 
 
-def _end(futures: list[Future[Result]]) -> None:
+def end_tasks(futures: list[Future[Result]]) -> None:
     """Cancel tasks that have not started, and wait for the others."""
     for future in futures:
         future.cancel()

@@ -23,6 +23,7 @@ from ..aliases import Array
 from ..errors import OutputError
 from ..space.batch import Space
 from .drafts import check_folder_name, check_target, completed, explained, hidden_folder
+from .images import ENDINGS
 
 SUFFIXES = (".nii.gz", ".nii")
 LEVEL = 4  # of gzip: for maps of counts, 9 takes several times as long and saves a few per cent
@@ -131,7 +132,7 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
     Raises
     ------
     OutputError
-        If the folder has other files, or another format of an image whose name MRtrix3 knows.
+        If the folder has files, or, with ``force``, other images than these, as fibre densities of the fixels before.
     """
     if not folder.exists():
         check_folder_name(folder)
@@ -143,11 +144,12 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
         there = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
     if there and not force:
         raise OutputError(f"{folder}: is not empty; give another name, or --force to replace fixels there")
-    known = {f"{name}.{other}" for name in (INDEX, DIRECTIONS) for other in FORMATS if other != suffix}
-    if both := sorted(there & known):
-        raise OutputError(f"{folder}: has {both[0]}, beside which programs would not know the right one; remove it")
-    for name in names:
-        check_target(folder / f"{name}.{suffix}", force=force)
+    files = [f"{name}.{suffix}" for name in names]
+    if others := sorted(name for name in there - {*files} if name.lower().endswith(ENDINGS)):
+        what = "it" if len(others) == 1 else "them"
+        raise OutputError(f"{folder}: has {', '.join(others)} of other fixels; remove {what}, or give another name")
+    for name in files:
+        check_target(folder / name, force=force)
 
 
 def write_fixels(

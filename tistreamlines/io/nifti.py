@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Array, GradientTable
-from ..devices.threads import thread_pool
+from ..devices.threads import reader, readers_awaited
 from ..errors import InputError
 from ..space.batch import Space
 from ..space.encoding import Encoding
@@ -87,12 +87,12 @@ class OpenDwi:
 
     def read(self, inside: npt.NDArray[np.bool_] | None = None) -> Dwi:
         """Read the values; where only voxels ``inside`` (x, y, z) matter, the signals of others are 0."""
-        data = thread_pool("series", 1).submit(read_signals, self.path, self.image, inside)
-        # an error of the gradients is first
-        gtab, (values, missing) = self.gradients.result(), data.result()
+        gtab = self.gradients.result()  # whose error is first; hardly ever are they not there yet
+        values, missing = read_signals(self.path, self.image, inside)
         return Dwi(values, self.space, gtab, self.path, self.has_gradients, missing)
 
 
+@readers_awaited()
 def load_dwi(dwi: AnyPath, bvals: AnyPath | None = None, bvecs: AnyPath | None = None, *, note: Tell = silent) -> Dwi:
     """Read a diffusion series with its b-values and directions; see :func:`open_dwi`."""
     return open_dwi(dwi, bvals, bvecs, note=note).read()
@@ -133,7 +133,7 @@ def open_dwi(
     space = grid_of(path, image)
     if bvals is not None and isinstance(image, StoredImage) and image.gradients is not None:
         note(f"{path}: has gradients of its own, which are not used, since BVALS and BVECS are given")
-    gradients = thread_pool("gradients", 1).submit(read_gradients, bvals, bvecs, path, image)
+    gradients = reader("gradients").submit(read_gradients, bvals, bvecs, path, image)
     return OpenDwi(path, image, space, gradients, has_gradients=bvals is None)
 
 

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ..aliases import Array, SpatialImage
 from ..devices import usable_cores
-from ..devices.threads import thread_pool
+from ..devices.threads import end_tasks, thread_pool
 from .ahead import BEYOND, GROUP
 from .unpacking import GZIPPED, bytes_unpacked, content_of, volumes_in_turn
 
@@ -175,18 +175,23 @@ def _converted(
 ) -> tuple[npt.NDArray[np.float32], bool]:
     """Convert an image (x, y, z, n) whose volumes come in parts; each is left alone when the next but one is taken."""
     values, expected, first = np.empty(shape, np.float32) if inside is None else _zeros(shape), True, 0
+    before: list[Future[bool]] = []
     converting: list[Future[bool]] = []
-    for stored in parts:
-        target = values[..., first : first + stored.shape[3]]
-        convert = partial(_convert, stored, target, scaling, limit, inside)
-        before, converting, first = converting, [], first + stored.shape[3]
-        for place in _places(stored):
-            try:
-                converting.append(thread_pool("read", usable_cores()).submit(convert, place))
-            except RuntimeError:  # the system starts no more threads
-                expected &= convert(place)
-        expected &= all([task.result() for task in before])
-    return values, all([task.result() for task in converting]) and expected
+    try:
+        for stored in parts:
+            target = values[..., first : first + stored.shape[3]]
+            convert = partial(_convert, stored, target, scaling, limit, inside)
+            before, converting, first = converting, [], first + stored.shape[3]
+            for place in _places(stored):
+                try:
+                    converting.append(thread_pool("read", usable_cores()).submit(convert, place))
+                except RuntimeError:  # the system starts no more threads
+                    expected &= convert(place)
+            expected &= all([task.result() for task in before])
+        return values, all([task.result() for task in converting]) and expected
+    except BaseException:  # no thread may read a file later, which may be mapped into memory
+        end_tasks([*before, *converting])
+        raise
 
 
 def _zeros(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:

@@ -104,9 +104,7 @@ def stored_batches(path: Path, *, values: bool = False) -> Generator[Batch, None
                 return
             yield batch
     finally:
-        for task in waiting:
-            task.cancel()
-        wait(waiting)
+        wait(waiting)  # a check that is cancelled would leave its reading to go on
 
 
 def _check(path: Path, batch: Batch) -> None:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from ..option import check_value, companions, flag
+from ..tracking.products.connectome.connectome import QSIRECON_RADIUS
+from ..tracking.products.connectome.matrix import QSIRECON, QSIRECON_MEASURES
+from ..tracking.products.connectome.parcellation import END_VOXEL
 from ..tracking.registry import METHODS, default_method, rule_for
 from ..tracking.sources import FITTED, SOURCES
 from ..tracking.stopping.segmentation import ACT, NAME
@@ -96,6 +100,13 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
     }
     if name == "seed_gmwmi" and value == ACT and facts["stopping"] != NAME:
         return f"for lack of {companions('stopping', (NAME,))}"
+    if name == "connectome_radius":
+        if values.get("connectome_assignment") == END_VOXEL:
+            return f"because of {flag('connectome_assignment')} {END_VOXEL}"
+        measures: Any = values.get("connectome_measure", ())
+        near = {QSIRECON, *QSIRECON_MEASURES}.intersection([measures] if isinstance(measures, str) else measures)
+        if near and value != QSIRECON_RADIUS:
+            return f"because of {flag('connectome_measure')} {min(near)}"
     method = METHODS[str(facts["dg"])]
     if name == "model" and value not in method.models:
         return f"because of {flag('dg')} {facts['dg']}"

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from ..aliases import GradientTable, Json
 from ..devices import CPU
+from ..devices.threads import readers_awaited
 from ..errors import InputError, ParameterError, listed
 from ..fit.fits import Fits, warnings_of_fit
 from ..fit.fod_fit import FodFit
@@ -247,6 +248,7 @@ def _files_of(folder: PathLike | None, options: FodOptions) -> FodFiles:
 
 
 # ------------------------------------------------------------------------------------------------------------- reading
+@readers_awaited()
 def _read(
     series: Series, options: FodOptions, affine: npt.ArrayLike | None, log: Log
 ) -> tuple[Inputs, Parameters, Json]:

@@ -8,7 +8,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from ..devices.threads import thread_pool
+from ..devices.threads import reader
 from ..io import ahead, gradients, images, placement, sidecar
 from ..io.fixel_images import fixel_files
 from ..io.images import AnyPath
@@ -30,7 +30,7 @@ def hashing(sources: Series, known: dict[images.FileState, str] | None = None) -
     """
     known = {} if known is None else known
     files = {name: _parts(name, path) for name, path in sources.items() if not isinstance(path, InMemory)}
-    future = thread_pool("hashing", 1).submit(lambda: {name: _hash(parts, known) for name, parts in files.items()})
+    future = reader("hashing").submit(lambda: {name: _hash(parts, known) for name, parts in files.items()})
 
     @cache
     def hashes() -> dict[str, str]:

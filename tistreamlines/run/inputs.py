@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..aliases import Json
-from ..devices.threads import thread_pool
+from ..devices.threads import reader, thread_pool
 from ..errors import InputError, ParameterError
 from ..fit import frames, shells
 from ..fit.models import ALL, MODELS, begin_compiling, import_model
@@ -109,14 +109,14 @@ def read(
         If an input is missing or damaged, or does not match the others.
     """
     if headers.dwi is not None:  # beside the reading of values, when the gradients are read by the same thread
-        thread_pool("gradients", 1).submit(import_model, parameters.model)
+        reader("gradients").submit(import_model, parameters.model)
         fitted = parameters.model if FITTED in METHODS[parameters.dg].follows else None
         if parameters.cache_dir is None:  # else the fits may be there, and to link kernels takes 0.1 s
             thread_pool("kernels of fits", 1).submit(begin_compiling, fitted)
     files, rule, doubts, mask = parameters.inputs(), STOPPING_RULES[parameters.stopping], [], None
     read_image, image_of_rule = partial(_image_of_rule, rule, parameters, doubts.append), None
     if rule.read is not None and headers.dwi is not None:
-        image_of_rule = thread_pool("maps", 1).submit(read_image, headers.dwi.space)
+        image_of_rule = reader("maps").submit(read_image, headers.dwi.space)
     if headers.dwi is not None and "mask" in files and not follows_signals(parameters):
         mask = nifti.load_mask(files["mask"], headers.dwi.space, log.note, place=log.warn)
     dwi, b_values = (None, {}) if headers.dwi is None else _series(headers.dwi, mask, parameters, log)

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
+from ..devices.threads import readers_awaited
 from ..errors import InputError, ParameterError, listed
 from ..io import sidecar, tractograms
 from ..io.drafts import all_or_none
@@ -141,7 +142,7 @@ def map_tractogram(
     files = {"tractogram": path, **chosen.inputs()} | ({} if image is None else {"image": source_of("image", image)})
     refuse_arrays(files)
     check = partial(check_names, outputs, taken_by(files.values()), force=force)
-    with bar_or(watcher, progress=progress) as display, reserved(outputs, check):
+    with readers_awaited(), bar_or(watcher, progress=progress) as display, reserved(outputs, check):
         display.stage("load")
         read = makers_of(chosen)
         take_compiler(chosen.compiler)

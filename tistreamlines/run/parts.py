@@ -13,6 +13,7 @@ from typing import Unpack
 import numpy as np
 
 from ..aliases import Json
+from ..devices.threads import readers_awaited
 from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.in_memory import refuse_arrays
@@ -23,7 +24,7 @@ from ..options.parameters import Parameters
 from ..options.signatures import check_keywords
 from ..tracking.growth.statistics import Statistics
 from ..tracking.products.points.content import SPARSE, Content, check_content
-from ..tracking.registry import PRODUCTS
+from ..tracking.registry import METHODS, PRODUCTS
 from .ends import nothing
 from .hashes import doubts_of_places, hashing
 from .outputs import Outputs, check_names, reserved, taken_by
@@ -103,14 +104,15 @@ def join(
         check_names(outputs, taken, force=force)
         check_content(chosen, target)
 
-    with reserved(outputs, check):
+    with readers_awaited(), reserved(outputs, check):
         ordered = whole([StoredTrx(path) for path in paths])
         thinned = chosen
         if not any(map(chosen.gives, SPARSE)):
             thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         hashes, doubts = hashing(files), doubts_of_places(files)
-        makers, content = products_of(chosen, space, step_mm, makers_of(chosen)), Content(thinned, chosen.threads)
+        stepping = chosen.changed(**_arcs(ordered[0]))
+        makers, content = products_of(stepping, space, step_mm, makers_of(stepping)), Content(thinned, chosen.threads)
         makers.follow()
         statistics = Statistics(counts=np.sum([part.counts for part in ordered], axis=0))
         receiver = Receiver(chosen, space, step_mm, makers, content, statistics)
@@ -177,6 +179,13 @@ def _part(stored: StoredTrx) -> PartRecord:
     if stored.record.part is None:
         raise InputError(f"{stored.path}: is not a part of a run: give files that track --part has written")
     return stored.record.part
+
+
+def _arcs(stored: StoredTrx) -> dict[str, object]:
+    """Return the options of a run that say how many points an arc has, as the weights of SIFT2 need to know."""
+    options = stored.record.content["parameters"]
+    known = {name: options.get(name) for name in ("dg", "samples")}
+    return {name: value for name, value in known.items() if value is not None and known["dg"] in METHODS}
 
 
 def joined_record(records: Sequence[Json], counted: Json) -> Json:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..backends import before_threads, take_compiler, warm_up
 from ..backends import notes as notes_of_compilers
-from ..devices.threads import single_blas, thread_pool
+from ..devices.threads import readers_awaited, single_blas, thread_pool
 from ..io.gradients import drain
 from ..options.option_groups import refuse_peak_options
 from ..options.parameters import Parameters
@@ -57,6 +57,7 @@ def carry_out(run: Run, output: Path | None, *, keeps: bool) -> TrackResult:
     return result
 
 
+@readers_awaited()
 def start(
     series: Series, parameters: Parameters, watcher: Watcher, *, makers: Mapping[str, Maker | None],
     without_points: bool = False, notes: Iterable[str] = (), memory: Memory | None = None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from ..option import record_value
 from ..options.definitions import join_options, kind, names_affecting, product_options
 from ..options.parameters import Parameters
 from ..tracking.engine.kernels import KernelParts
+from ..tracking.products.connectome.connectome import LONGEST
 from .hashes import hashing
 from .plan import Plan
 from .record import RunRecord, versions
@@ -154,7 +156,10 @@ class Recipe:
         chosen = np.zeros(len(self.numbers), bool)
         if not self.numbers.groups:
             raise InputError(f"{self.path}: has no nodes of streamlines: track with --connectome and --groups")
-        rows = [_row_of(self.path, [kind.names for kind in self.numbers.groups], name) for name in names]
+        assert self.record.recipe is not None
+        stems = [Path(file).stem for _, file in self.record.recipe["options"]["connectome"]]
+        parcels = list(zip(stems, (kind.names for kind in self.numbers.groups), strict=True))
+        rows = [_row_of(self.path, parcels, name) for name in names]
         if joined and rows[0][0] != rows[1][0]:
             raise ParameterError(f"{names[0]} and {names[1]} are nodes of two parcellations: give two of one")
         if joined:
@@ -166,12 +171,18 @@ class Recipe:
         return chosen
 
 
-def _row_of(path: Path, names: Sequence[Collection[str]], wanted: str) -> tuple[int, int]:
-    """Return the parcellation and the number of a node, by its whole name, FILE_NODE, or by that of the node."""
-    all_rows = [(place, row, name) for place, kind in enumerate(names) for row, name in enumerate(kind, 1)]
-    matches = [known for known in all_rows if known[2] == wanted]
-    (member,) = member_names([wanted])
-    matches = matches or [known for known in all_rows if known[2].endswith(f"_{member}")]
+def _row_of(path: Path, parcels: Sequence[tuple[str, Collection[str]]], wanted: str) -> tuple[int, int]:
+    """Return the parcellation and the number of a node, by its whole name, FILE_NODE, or by that of the node.
+
+    ``parcels`` are the name of the file and those of all nodes, for each parcellation.
+    """
+    all_rows = [(place, row, name) for place, (_, kind) in enumerate(parcels) for row, name in enumerate(kind, 1)]
+    matches, files = [known for known in all_rows if known[2] == wanted], [file for file, _ in parcels]
+    if not matches:
+        names = [re.escape(name) for file in files for name in member_names([f"{file}_{wanted}"], LONGEST)]
+        # a name that a file of the same name has taken, in another folder, has a number behind it
+        names = [name + r"(_\d+)?" * (files[place] in files[:place]) for place, name in enumerate(names)]
+        matches = [known for known in all_rows if re.fullmatch(names[known[0]], known[2])]
     if len(matches) != 1:
         examples = ", ".join(name for _, _, name in (matches or all_rows)[:3])
         what = f"has {len(matches)} nodes that may be {wanted!r}" if matches else f"has no node {wanted!r}"

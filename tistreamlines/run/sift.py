@@ -15,6 +15,7 @@ import numpy.typing as npt
 from ..aliases import Json
 from ..backends import compiler_told, take_compiler
 from ..devices import choose
+from ..devices.threads import readers_awaited
 from ..errors import InputError, OutputError, ParameterError
 from ..io import drafts, sidecar, tractograms
 from ..io.in_memory import source_of
@@ -230,7 +231,7 @@ def sift(
     )
     outputs, others = Outputs(target), {name: Path(chosen[name]) for name in FILES if chosen[name] is not None}
     check = partial(_check_outputs, outputs, others, taken_by(sources.values()), force=force)
-    with bar_or(watcher, progress=progress) as display, reserved(outputs, check):
+    with readers_awaited(), bar_or(watcher, progress=progress) as display, reserved(outputs, check):
         display.stage("load")
         take_compiler(running.compiler)
         hashes, device, notes = hashing(sources), choose(running.arch), doubts_of_places(sources)

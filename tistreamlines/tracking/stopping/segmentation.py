@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ...aliases import Array
-from ...devices.threads import thread_pool
+from ...devices.threads import reader
 from ...errors import InputError, ParameterError, TrackingError
 from ...fit.tissues import RED_GREEN_BLUE
 from ...fit.tissues import TISSUES as OF_FIT
@@ -107,7 +107,7 @@ class TissueFiles:
         files = self.files if subject is None else subject.files
         states = tuple(state_of(file) if subject is None else state_of_file(existing_path(file)) for file in files)
         # one thread, since two of a run may ask at once
-        values, space, warnings = thread_pool("tissues", 1).submit(_read_files, self, states).result()
+        values, space, warnings = reader("tissues").submit(_read_files, self, states).result()
         for text in warnings:
             warn(text)
         return values, space

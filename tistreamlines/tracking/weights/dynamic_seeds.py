@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from ...aliases import Array
 from ...devices import choose
-from ...devices.threads import thread_pool
+from ...devices.threads import reader, thread_pool
 from ...io.images import AnyPath, Tell
 from ...space.batch import Batch, Space
 from ..products.batch_work import thread_count
@@ -136,7 +136,7 @@ class DynamicSeeds(DrawnSeeds):
         """Find the fixels; meanwhile, a thread reads the tissues, whose errors occur when seeds are drawn."""
         fods, device, note = self._fods(self.doubts.append), choose(self.arch), self.doubts.append
         if self.tissues is not None:  # which the first seeds need
-            self._segmentation = thread_pool("tissues of seeds", 1).submit(load_segmentation, self.tissues)
+            self._segmentation = reader("tissues of seeds").submit(load_segmentation, self.tissues)
         fixels = fixels_of(fods, device, self.draw.threads, note, FixelRules(self.tissues), progress)
         fixels.check_overlap(self.space, str(self.fod))
         self._comparison = Comparison(fixels, self.target, self.draw.threads)
