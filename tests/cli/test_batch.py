@@ -176,6 +176,31 @@ def test_subjects_fail_alone_and_those_that_are_done_are_left_out(run, cohort, t
     assert changed.err.count("\n") == 1
 
 
+def test_files_of_a_run_that_is_not_complete_are_named(run, cohort, tmp_path):
+    """Whether some are missing, as after a kill, or the tractogram is cut off; then the command goes on."""
+    words = ("batch", "participants.tsv", "-q", "--", *cohort[0], "--density", "out/{participant_id}/n.nii.gz")
+    assert run(*words).code == 0
+    first, second, third = (tmp_path / "out" / name for name in NAMES)
+    (first / "a.trx").unlink()
+    (first / "a.json").unlink()
+    (second / "a.trx").write_bytes((whole := (second / "a.trx").read_bytes())[:-40])
+    kept = (third / "a.trx").read_bytes()
+    again = run(*words)
+    assert again.code == 3
+    there = "out/sub-02/n.nii.gz, out/sub-02/a.trx, out/sub-02/a.json"
+    assert sorted(again.err.splitlines()) == [
+        f"Error: {name}: {lack}, so the run is not complete, or its files are damaged; remove {files}, or add --force"
+        for name, lack, files in (
+            ("sub-01", "out/sub-01/a.trx is missing", "out/sub-01/n.nii.gz"),
+            ("sub-02", "out/sub-02/a.json does not describe them", there),
+        )
+    ]
+    for path in (first / "n.nii.gz", *map(tmp_path.joinpath, there.split(", "))):
+        path.unlink()
+    assert run(*words).code == 0
+    assert ((second / "a.trx").read_bytes(), (third / "a.trx").read_bytes()) == (whole, kept)
+
+
 def test_one_tracks_while_the_next_one_is_read(programs, tmp_path):
     assert [outcome.message for _, outcome in outcomes(programs(STAGES))] == ["no record"] * 3
     rows = [line.split() for line in (tmp_path / "times").read_text().splitlines()]

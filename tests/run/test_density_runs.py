@@ -81,6 +81,19 @@ def test_a_result_is_saved_beside_its_map(whole, tmp_path):
     assert (tmp_path / "again.trx").read_bytes() == (whole[0] / "a.trx").read_bytes()
 
 
+def test_no_file_gets_its_name_before_the_others(options, tmp_path, monkeypatch):
+    """Neither map nor tractogram when the record is written; of a run that ends there, nothing stays."""
+
+    def write_record(path, *_, **__):
+        assert not [file for file in tmp_path.iterdir() if file.is_file() and not file.name.startswith(".")]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tistreamlines.run.saving.sidecar.write_record", write_record)
+    with pytest.raises(KeyboardInterrupt):
+        ts.track(**options, output=tmp_path / "a.trx", density=tmp_path / "a.nii.gz")
+    assert not [*tmp_path.iterdir()]
+
+
 def test_a_selection_counts_what_is_selected(options, tmp_path):
     result = ts.track(**options, select=5, density=tmp_path / "a.nii", keep_streamlines=False)
     kept = ts.track(**options, select=5)

@@ -169,7 +169,7 @@ def test_a_node_is_not_one_whose_name_ends_alike(weighed, tmp_path):
         ts.regrow(tmp_path / "twice.npz", node="2", arch="cpu")
 
 
-def test_regions_are_tested_at_the_points(weighed, tmp_path):
+def test_regions_are_tested_at_the_points(weighed, tmp_path, run):
     whole = ts.Batch.concatenate(StoredTrx(weighed.whole).batches())
     ball, mask = [30.0, 20.0, 16.0, 8.0], np.zeros(SHAPE, bool)
     mask[10:20, :, 8:] = True
@@ -189,6 +189,10 @@ def test_regions_are_tested_at_the_points(weighed, tmp_path):
         )
     with pytest.warns(UserWarning, match="no streamline passes"):
         assert not len(ts.regrow(weighed.numbers, include=[[*ball[:3], 0.01]], arch="cpu"))
+    words = ("--include", ",".join(map(str, [*ball[:3], 0.01])), "--arch", "cpu", "-q")
+    done = run("regrow", weighed.numbers, "-o", tmp_path / "none.trx", *words)
+    assert not done.code and not StoredTrx(tmp_path / "none.trx").streamlines
+    assert done.err == "Warning: no streamline passes by the regions as --include and --exclude ask for\n"
     with pytest.raises(InputError, match="no streamline can pass include"):
         ts.regrow(weighed.numbers, include=[ball], exclude=[[*ball[:3], 9.0]], arch="cpu")
 

@@ -206,6 +206,18 @@ def test_surfaces_that_cannot_be_used(copy):
             ts.five_tissues(copy)
 
 
+def test_an_empty_brain_and_a_cortex_without_grey_matter(copy, run, tmp_path):
+    """As of a hemisphere whose surfaces are the same file; on any grid that has a side of them."""
+    shutil.copy(copy / "surf" / "rh.white", copy / "surf" / "rh.pial")
+    for options in ({}, {"voxel_size": 3.0}):
+        with pytest.warns(UserWarning, match=r"rh\.pial: there is no cortical grey matter") as told:
+            ts.five_tissues(copy, **options)
+        assert len(told) == 1
+    brain = nib.load(copy / "mri" / "brainmask.mgz")
+    nib.save(nib.MGHImage(np.zeros(brain.shape, np.float32), brain.affine), copy / "mri" / "brainmask.mgz")
+    one_line(run("5tt", copy, "-o", tmp_path / "5tt.nii"), 1, "brainmask.mgz: no voxel is inside the brain")
+
+
 @pytest.mark.parametrize(("options", "words"), [
     ({"sgm_amyg_hipp": True}, "leave it out"), ({"voxel_size": 0.01}, "give 0.2 to 10 mm"),
     ({"voxel_size": 1.0, "template": "mri/brainmask.mgz"}, "give one of them"),

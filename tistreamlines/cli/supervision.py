@@ -19,7 +19,7 @@ from typing import BinaryIO
 from ..aliases import Json
 from ..helpers import module
 from ..io.regular import open_regular
-from ..run.finished import FinishedRun, difference_from, finished_run
+from ..run.finished import FinishedRun, difference_from, finished_run, unfinished_run
 from . import interrupts
 from .cohort import PROGRAM, Subject, command_line
 from .track import TURNS
@@ -175,8 +175,11 @@ def _message(line: bytes) -> Json:
 
 def _before(subject: Subject) -> Outcome | None:
     """Return the outcome of a subject whose files are there; None if its command has to run."""
-    if subject.parameters.force or (run := finished_run(subject.outputs)) is None:
+    if subject.parameters.force:
         return None
+    if (run := finished_run(subject.outputs)) is None:
+        fault = unfinished_run(subject.outputs, subject.parameters)
+        return Outcome(FAILED, message=fault) if fault else None
     assert subject.outputs.record is not None
     place: Path = subject.outputs.tractogram or subject.outputs.main[0]
     if differs := difference_from(run, subject.series, subject.parameters, subject.outputs.record):

@@ -187,12 +187,13 @@ def _remove(path: Path) -> None:
 class _Together:
     """Files that get their names together, and their complete drafts.
 
-    Threads of a block may write at the same time. Drafts of files in one folder share a hidden one: one for each takes
-    longer.
+    Threads of a block may write at the same time. Drafts of files in one folder share a hidden one, which has the name
+    of the first of them: one for each takes longer.
     """
 
-    def __init__(self, stack: ExitStack) -> None:
+    def __init__(self, files: Collection[Path], stack: ExitStack) -> None:
         self.drafts: dict[Path, Path] = {}
+        self._files = files
         self._folders: dict[Path, Path] = {}
         self._stack, self._lock = stack, Lock()
 
@@ -200,7 +201,8 @@ class _Together:
         """Return the name under which a file is written."""
         with self._lock:
             if path.parent not in self._folders:
-                self._folders[path.parent] = self._stack.enter_context(hidden_folder(path))
+                first = next(file for file in self._files if file.parent == path.parent)
+                self._folders[path.parent] = self._stack.enter_context(hidden_folder(first))
             return self._folders[path.parent] / path.name
 
     def finish(self) -> None:
@@ -227,14 +229,22 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
         with explained(path):
             draft = together.draft_of(path)
             yield draft
-            check_target(path, force=force)
-            together.drafts[path] = draft
+            place(draft, path, force=force)
         return
     with explained(path), hidden_folder(path) as folder:
         draft = folder / path.name
         yield draft
-        check_target(path, force=force)
-        os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+        place(draft, path, force=force)
+
+
+def place(draft: Path, path: Path, *, force: bool) -> None:
+    """Give a complete draft its name, or keep it until all files of an :func:`all_or_none` get theirs."""
+    check_target(path, force=force)
+    together = _together.get(path)
+    target = path if together is None else together.draft_of(path)
+    os.replace(draft, target)  # noqa: PTH105  (one atomic call on every system)
+    if together is not None:
+        together.drafts[path] = target
 
 
 def complete_file(path: Path) -> Path:
@@ -314,7 +324,7 @@ def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
     files = [path for path in dict.fromkeys(paths) if path not in _together]
     new = [path for path in files if not path.exists()]
     with ExitStack() as stack:
-        together = _Together(stack)
+        together = _Together(files, stack)
         _together.update(dict.fromkeys(files, together))
         try:
             yield

@@ -8,7 +8,6 @@ thread write to a file at a time. Through mapped memory, each page costs a fault
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
@@ -20,7 +19,7 @@ from ..devices import usable_cores
 from ..devices.threads import thread_pool
 from ..errors import OutputError
 from ..space.batch import Batch, Space
-from .drafts import check_target, explained, hidden_folder
+from .drafts import check_target, explained, hidden_folder, place
 from .drafts import completed as completed  # plugins import it from here
 from .numbers import SUFFIX, NumbersSink
 from .tck import TABLE, TckSink
@@ -148,7 +147,7 @@ class TractogramWriter:
             for path in self._finished:
                 check_target(path, force=self._force)
             for path, draft in self._finished.items():
-                os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+                place(draft, path, force=self._force)
 
 
 def table_of(path: Path) -> Path:

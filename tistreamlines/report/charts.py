@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import log10
+from math import isnan, log10
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,7 +42,8 @@ def bins(histogram: Array, step_mm: float) -> tuple[Vector[np.int64], float]:
 
 def facts(weights: Weights) -> dict[str, str]:
     """Return the facts about weights by their descriptions."""
-    rows = {"proportionality coefficient mu": f"{weights.mu:.5g}"}
+    mu = "none, since no streamline visits a fixel" if isnan(weights.mu) else f"{weights.mu:.5g}"
+    rows = {"proportionality coefficient mu": mu}
     if weights.iterations:
         first, last = weights.iterations[0], weights.iterations[-1]
         rows |= {

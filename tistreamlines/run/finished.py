@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..aliases import Json
-from ..errors import TrackingError
+from ..errors import OutputError, TrackingError
 from ..io.cache import source_hash, with_plugins
 from ..io.images import label_in
 from ..option import RUNNING, flag
@@ -17,8 +18,8 @@ from ..options.definitions import names_affecting, options
 from ..options.parameters import Parameters
 from ..tracking.stopping.segmentation import subject_files
 from .hashes import hashing
-from .outputs import Outputs
-from .record import Input, RecordError, Result, read
+from .outputs import Outputs, place_of, previous_outputs
+from .record import Input, RecordError, Result, Tractogram, read, tractogram
 
 SAME_FILES = ("force", "preset")  # options that change no file: a record lists those that a preset stands for
 
@@ -34,6 +35,7 @@ class FinishedRun:
     chosen: Json
     warnings: list[str]
     result: Result
+    tractogram: Tractogram | None = None
 
     @property
     def is_of_this_version(self) -> bool:
@@ -43,12 +45,35 @@ class FinishedRun:
 
 def finished_run(outputs: Outputs) -> FinishedRun | None:
     """Return the record of a run whose files are all there, or None."""
-    others = (path for path, _ in outputs.others)
-    if outputs.record is None or not all(path.is_file() for path in (*outputs.main, *others)):
+    if outputs.record is None or not all(path.is_file() for path in _files(outputs)):
         return None
     with suppress(OSError, RecordError):
-        return read(outputs.record, FinishedRun)
+        run = read(outputs.record, FinishedRun)
+        return run if _describes(run, outputs.tractogram) else None
     return None
+
+
+def unfinished_run(outputs: Outputs, parameters: Parameters) -> str:
+    """Say which files of a run that is not finished are there, so that a command cannot write them; or nothing."""
+    free = previous_outputs(outputs.tractogram) if outputs.tractogram and parameters.resume else set[Path]()
+    if not (there := [str(path) for path in _files(outputs) if path.exists() and place_of(path) not in free]):
+        return ""
+    missing = next((path for path in _files(outputs) if not path.is_file()), None)
+    lack = f"{outputs.record} does not describe them" if missing is None else f"{missing} is missing"
+    return f"{lack}, so the run is not complete, or its files are damaged; remove {', '.join(there)}, or add --force"
+
+
+def _files(outputs: Outputs) -> list[Path]:
+    return [*outputs.main, *(path for path, _ in outputs.others)]
+
+
+def _describes(run: FinishedRun, path: Path | None) -> bool:
+    """Whether a tractogram is that of the record, as far as its end tells, where an archive lists its members."""
+    if path is None or run.tractogram is None or not run.tractogram.contents:
+        return True
+    with suppress(OutputError, zipfile.BadZipFile, KeyError, ValueError):
+        return tractogram(path)["contents"] == run.tractogram.contents
+    return False
 
 
 def difference_from(run: FinishedRun, series: Mapping[str, str], parameters: Parameters, record: Path) -> str:

@@ -92,7 +92,7 @@ def five_tissues(
     Warns
     -----
     UserWarning
-        If maps seem to be exchanged, or fractions come without subcortical grey matter.
+        If maps seem to be exchanged, fractions come without subcortical grey matter, or a hemisphere has no cortex.
 
     Notes
     -----
@@ -152,7 +152,7 @@ def five_tissues(
         warnings.warn(text, stacklevel=2)
     if subject is not None:
         grid = _grid(subject, opened.get("template"), voxel_size)
-        values, space = of_subject(subject, grid, white_stem=white_stem)
+        values, space = of_subject(subject, partial(warnings.warn, stacklevel=2), grid, white_stem=white_stem)
         values, space = cropped(values, space) if crop else (values, space)
     elif segmentation is not None:
         values, space = of_segmentation(opened["segmentation"], sgm_amyg_hipp=sgm_amyg_hipp, crop=crop)

@@ -120,18 +120,20 @@ def join(
         def whole_record() -> Json:
             return joined_record([part.record.content for part in ordered], receiver.summary())
 
-        receiver.save(target, receiver.count(batch for part in ordered for batch in part.batches()), whole_record)
-        record = whole_record()
-        options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
-        record["parameters"] |= {name: options[name] for name in (*join_options(), "report")}
-        record["inputs"] |= inputs_of(files, hashes())
-        result = record["result"]
-        empty = [] if result["streamlines"] else [nothing(result["seeds"], result["dropped"], result["stop_reasons"])]
-        doubts += dict.fromkeys([*receiver.doubts, *empty])
-        record["warnings"] = list(dict.fromkeys([*record["warnings"], *doubts]))
+        streamlines = receiver.count(batch for part in ordered for batch in part.batches())
+        with receiver.saved(target, streamlines, whole_record):
+            record = whole_record()
+            options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
+            record["parameters"] |= {name: options[name] for name in (*join_options(), "report")}
+            record["inputs"] |= inputs_of(files, hashes())
+            result = record["result"]
+            ends = result["seeds"], result["dropped"], result["stop_reasons"]
+            empty = [] if result["streamlines"] else [nothing(*ends)]
+            doubts += dict.fromkeys([*receiver.doubts, *empty])
+            record["warnings"] = list(dict.fromkeys([*record["warnings"], *doubts]))
+            record = receiver.write_record(target, record | content.details)
         for doubt in doubts:
             warnings.warn(doubt, stacklevel=2)
-        record = receiver.write_record(target, record | content.details)
         if receiver.gathered is not None:
             from .reporting import report as write_page
 

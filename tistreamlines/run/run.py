@@ -217,15 +217,18 @@ class Run:
             self.log.tell([], self.receiver.doubts)
             self.log.begin("place")
 
-        with threads_explained(self.parameters), closing(batches()) as tracked:
-            self.receiver.save(output, tracked, lambda: self.record(self.receiver.summary()), finished, drafts)
-        result = self.result(output, ())
-        recipe = {}
-        if output.suffix.lower() == NUMBERS:
-            from .recipe import recipe_of
+        with (
+            threads_explained(self.parameters), closing(batches()) as tracked,
+            self.receiver.saved(output, tracked, lambda: self.record(self.receiver.summary()), finished, drafts),
+        ):
+            result = self.result(output, ())
+            recipe = {}
+            if output.suffix.lower() == NUMBERS:
+                from .recipe import recipe_of
 
-            recipe = recipe_of(self.parameters, self.plan, self.kernels, output)
-        return self._reported(result, self.receiver.write_record(output, result.record | recipe))
+                recipe = recipe_of(self.parameters, self.plan, self.kernels, output)
+            record = self.receiver.write_record(output, result.record | recipe)
+        return self._reported(result, record)
 
     def _weigh(self) -> None:
         """Weigh the streamlines if options say so, and begin to write."""

@@ -10,7 +10,7 @@ import os
 import shutil
 import zipfile
 from collections.abc import Callable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import pairwise
@@ -23,7 +23,7 @@ from ..aliases import Array, Json
 from ..errors import InputError, OutputError
 from ..io import sidecar
 from ..io.checksums import crc32
-from ..io.drafts import completed
+from ..io.drafts import all_or_none, completed
 from ..io.images import existing_path, silent
 from ..io.maps import write_map
 from ..io.numbers import SUFFIX as NUMBERS
@@ -104,18 +104,21 @@ class Receiver:
         """Return counts, lengths and ends of the streamlines so far."""
         return self.counts.summary(self.step_mm, self.statistics)
 
-    def save(
+    @contextmanager
+    def saved(
         self, output: Path, batches: Iterable[Batch], record: Callable[[], Json],
         finished: Callable[[], object] = lambda: None, drafts: Path | None = None,
-    ) -> None:
-        """Write a tractogram and the products.
+    ) -> Generator[None, None, None]:
+        """Write a tractogram and the products, which get their names at the end of the block, with the record.
+
+        If the block fails, no file stays that lacks the others.
 
         Parameters
         ----------
         output : the tractogram.
         batches : all streamlines, which :meth:`count` has counted.
         record : returns the record of the run, once all streamlines have come.
-        finished : is called when all is written, before the tractogram gets its name.
+        finished : is called when all but the record is written.
         drafts : folder in which the tractogram is written until it is complete.
         """
         content = self.content.grouped if output.suffix.lower() == NUMBERS else self.content.of
@@ -124,13 +127,18 @@ class Receiver:
             content=partial(content, groups=self.products.groups), late=self.products.per_streamline,
             **self.content.layout(self.step_mm),
         )
-        with writer:
-            for batch in batches:
-                writer.put(batch)
-            writer.finish()
-            self.write_tissues()
-            self.products.write(force=self.force)
-            finished()
+        outputs = Outputs.of(output, self.parameters)
+        files = [output, *self.products.files, *outputs.main, *(path for path, _ in outputs.others)]
+        with ExitStack() as together:
+            with writer:
+                for batch in batches:
+                    writer.put(batch)
+                writer.finish()
+                together.enter_context(all_or_none(files))  # only now: files of others may have come meanwhile
+                self.write_tissues()
+                self.products.write(force=self.force)
+                finished()
+            yield
 
     @property
     def doubts(self) -> list[str]:

@@ -193,12 +193,16 @@ def _wanted(folder: Path, option: str, source: str | None, images: tuple[Path, .
     return () if source == ASEG else images
 
 
-def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool = False) -> tuple[Fractions, Space]:
+def of_subject(
+    subject: Subject, warn: Callable[[str], object], space: Space | None = None, *, white_stem: bool = False
+) -> tuple[Fractions, Space]:
     """Return the five fractions of a subject, and their grid.
 
     Parameters
     ----------
     subject : Subject
+    warn : callable
+        Receives a message if a hemisphere has no cortex.
     space : Space, optional
         Grid of the result; by default, that of the segmentation.
     white_stem : bool
@@ -212,7 +216,8 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
     Raises
     ------
     InputError
-        If a file is damaged, a surface is not closed, or surfaces and labels do not lie at the same place.
+        If a file is damaged, the brain is empty, a surface is not closed, or surfaces and labels do not lie at the same
+        place.
     """
     labels = read_labels(subject.labels)
     space = labels.space if space is None else space
@@ -220,6 +225,9 @@ def of_subject(subject: Subject, space: Space | None = None, *, white_stem: bool
     shares = in_threads(lambda surface: enclosed(surface(), space), _surfaces(subject, labels), None)
     if not (boxes := [*(share.box for share in shares if share.values.size), *_boxes(brain)]):
         raise InputError(f"{labels.path}: has no brain where the template lies; give another one")
+    if not brain.any():
+        raise InputError(f"{subject.brain.path}: no voxel is inside the brain, all values are 0; give another one")
+    _check_cortex(subject, shares, warn)
     box = _around(boxes)
     shares = [_within(share, box) for share in shares]
     structures = [structure for segmentation in subject.segmentations for structure in segmentation.structures]
@@ -271,6 +279,15 @@ def _check_place(surface: Surface, labels: Labels) -> None:
     if share < LABELLED:
         raise InputError(f"{surface.path}: only {share:.0%} of its vertices lie where {labels.path} has labels; give "
                          "files of one subject, which nothing has moved")
+
+
+def _check_cortex(subject: Subject, shares: Sequence[Shares], warn: Callable[[str], object]) -> None:
+    """Warn of a white surface of which the grid has a side, and which encloses as much as the pial one."""
+    for place in range(0, len(CORTEX), 2):
+        white, pial = (share.values for share in shares[place : place + 2])
+        if white.size and white.min() < 1 and pial.sum() <= white.sum():
+            warn(f"{subject.cortex[place + 1]}: there is no cortical grey matter between it and "
+                 f"{subject.cortex[place].name}; give FreeSurfer's surfaces")
 
 
 def _surface_of(structure: Structure, labels: Labels) -> Surface:

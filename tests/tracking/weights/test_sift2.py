@@ -17,6 +17,7 @@ from visited import STEP, curves, densities, fixel_table, fixels_with, lengths_o
 import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import InputError
+from tistreamlines.report.charts import facts
 from tistreamlines.tracking.weights import sift2 as module
 from tistreamlines.tracking.weights.options import Sift2Options
 from tistreamlines.tracking.weights.sift2 import sift2
@@ -210,6 +211,7 @@ def test_a_run_whose_streamlines_visit_nothing_keeps_them(fod, tmp_path):
     assert result.n_streamlines == len(nib.streamlines.load(tmp_path / "a.tck").streamlines) == 50
     np.testing.assert_array_equal(np.loadtxt(tmp_path / "w.txt"), np.ones(50))
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
+    assert str(result.products["sift2"]) == "SIFT2: no streamline visits a fixel, so all weights are 1"
 
 
 def test_no_streamlines_have_no_weights(fod, tmp_path):
@@ -220,6 +222,10 @@ def test_no_streamlines_have_no_weights(fod, tmp_path):
     )
     assert result.n_streamlines == 0
     assert (tmp_path / "w.txt").read_text() == ""
+    assert str(result.products["sift2"]) == "SIFT2: there are no streamlines"
+    assert facts(result.products["sift2"]) == {
+        "proportionality coefficient mu": "none, since no streamline visits a fixel"
+    }
     assert json.loads((tmp_path / "a.json").read_text())["sift2"]["mu"] is None
 
 

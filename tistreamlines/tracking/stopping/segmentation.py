@@ -119,7 +119,7 @@ class TissueFiles:
                      "are subcortical")
             from ...surfaces.hybrid import of_subject
 
-            return _round_affine(*cropped(*of_subject(subject)))
+            return _round_affine(*cropped(*of_subject(subject, warn)))
         opened = [open_image(file) for file in self.files]
         if len(opened) == 1:
             return _read_image(opened[0], warn, sgm_amyg_hipp=self.sgm_amyg_hipp)

@@ -109,6 +109,9 @@ class Weights:
 
     def __str__(self) -> str:
         """Tell in a line how it went."""
+        if math.isnan(self.mu):
+            none = "no streamline visits a fixel, so all weights are 1"
+            return f"SIFT2: {none if len(self.coefficients) else 'there are no streamlines'}"
         if not self.iterations:
             return f"SIFT2: weights in one pass, mu {self.mu:.5g}"
         first, last = self.iterations[0], self.iterations[-1]
