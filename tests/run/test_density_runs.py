@@ -8,6 +8,7 @@ import pytest
 from small_runs import write_inputs
 
 import tistreamlines as ts
+from tistreamlines.tracking.products.density import map as map_file
 from tistreamlines.tracking.products.density.density import Density
 
 SIZE = {"density_voxel": 0.7}
@@ -92,6 +93,33 @@ def test_no_file_gets_its_name_before_the_others(options, tmp_path, monkeypatch)
     with pytest.raises(KeyboardInterrupt):
         ts.track(**options, output=tmp_path / "a.trx", density=tmp_path / "a.nii.gz")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("name", ["a.trx", "a.nii.gz", "a.json"])
+def test_a_file_that_comes_meanwhile_stays(options, tmp_path, monkeypatch, name):
+    """Another program writes it beside the map."""
+
+    def write_map(*arguments, **keywords):
+        result = real(*arguments, **keywords)
+        (tmp_path / name).write_text("of another program")
+        return result
+
+    real = map_file.write_map
+    monkeypatch.setattr(map_file, "write_map", write_map)
+    with pytest.raises(ts.OutputError, match=f"{name}: exists already"):
+        ts.track(**options, output=tmp_path / "a.trx", density=tmp_path / "a.nii.gz")
+    assert (tmp_path / name).read_text() == "of another program"
+
+
+def test_a_tractogram_stays_if_its_record_cannot_be_written(options, whole, tmp_path, monkeypatch):
+    def write_record(*_, **__):
+        raise ts.OutputError("a.json: cannot be written")
+
+    monkeypatch.setattr("tistreamlines.run.saving.sidecar.write_record", write_record)
+    with pytest.raises(ts.OutputError, match=r"a\.json: cannot be written"):
+        ts.track(**options, output=tmp_path / "a.trx", density=tmp_path / "a.nii.gz", **SIZE)
+    assert (tmp_path / "a.trx").read_bytes() == (whole[0] / "a.trx").read_bytes()
+    assert same(tmp_path / "a.nii.gz", whole)
 
 
 def test_a_selection_counts_what_is_selected(options, tmp_path):

@@ -225,7 +225,7 @@ def test_folders_are_not_overwritten(image, tmp_path, run):
     assert run(*call).code == 0
     one_line(run(*call), 1, "is not empty", "--force")
     assert run(*call, "--force").code == 0
-    one_line(run(*call, "--force", "--format", "nii"), 1, "has afd.mif, directions.mif, index.mif of", "remove them")
+    one_line(run(*call, "--force", "--format", "nii"), 1, "has afd.mif, directions.mif, index.mif, which", "move them")
     (tmp_path / "file").write_text("text")
     one_line(run("fixels", image, tmp_path / "file", "--sh-basis", "tournier07"), 1, "is a file")
     one_line(run("fixels", image, tmp_path / "no/out", "--sh-basis", "tournier07"), 1, "make it first")
@@ -238,7 +238,8 @@ def test_images_of_other_fixels_are_not_mixed_with_new_ones(image, tmp_path, run
     (folder / "afd.mif").rename(folder / "fd.mif")
     (folder / "notes.txt").write_text("text")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    one_line(run(*call, "--force", "--fmls-peak-value", 0.4), 1, "out: has fd.mif of other fixels; remove it")
+    refused = run(*call, "--force", "--fmls-peak-value", 0.4)
+    one_line(refused, 1, "out: has fd.mif, which would not be replaced and may be of other fixels; move it away")
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     (folder / "fd.mif").unlink()
     assert run(*call, "--force", "--fmls-peak-value", 0.4).code == 0

@@ -93,7 +93,7 @@ def readers_awaited() -> Generator[None, None, None]:
     """After an error, wait until no thread reads a file: the caller may write to one that is mapped into memory."""
     try:
         yield
-    except BaseException:
+    except Exception:
         for name in tuple(_readers):
             with suppress(RuntimeError):  # the system starts no more threads, or Python ends and waits by itself
                 thread_pool(name, 1).submit(int).result()  # after the tasks of before

@@ -189,10 +189,17 @@ class _Together:
 
     Threads of a block may write at the same time. Drafts of files in one folder share a hidden one, which has the name
     of the first of them: one for each takes longer.
+
+    Attributes
+    ----------
+    drafts : of complete files.
+    hidden : files that have another name until the end; what has their name before that is another's.
+    forced : those that replace others.
     """
 
-    def __init__(self, files: Collection[Path], stack: ExitStack) -> None:
+    def __init__(self, files: Collection[Path], hidden: Iterable[Path], stack: ExitStack) -> None:
         self.drafts: dict[Path, Path] = {}
+        self.hidden, self.forced = {*hidden}, set[Path]()
         self._files = files
         self._folders: dict[Path, Path] = {}
         self._stack, self._lock = stack, Lock()
@@ -207,9 +214,12 @@ class _Together:
 
     def finish(self) -> None:
         """Give all files their names."""
+        for path in self.drafts:  # others may have written meanwhile
+            check_target(path, force=path in self.forced)
         for path, draft in self.drafts.items():
             with explained(path):
                 os.replace(draft, path)  # noqa: PTH105  (one atomic call on every system)
+            self.hidden.discard(path)
 
 
 @contextmanager
@@ -223,8 +233,10 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
     OutputError
         If the file exists and ``force`` is false, or if it cannot be written.
     """
-    check_target(path, force=force)
     together = _together.get(path)
+    if together is not None:
+        together.hidden.add(path)
+    check_target(path, force=force)
     if together is not None:
         with explained(path):
             draft = together.draft_of(path)
@@ -245,6 +257,8 @@ def place(draft: Path, path: Path, *, force: bool) -> None:
     os.replace(draft, target)  # noqa: PTH105  (one atomic call on every system)
     if together is not None:
         together.drafts[path] = target
+        if force:
+            together.forced.add(path)
 
 
 def complete_file(path: Path) -> Path:
@@ -315,22 +329,32 @@ def real_path(path: Path) -> Path:
 
 
 @contextmanager
-def all_or_none(paths: Iterable[Path]) -> Generator[None, None, None]:
+def all_or_none(paths: Iterable[Path], hidden: Iterable[Path] = ()) -> Generator[None, None, None]:
     """Give some files their names together at the end of the block; if it fails, there is none that is new.
 
     The names of files of a block around this one follow at the end of that one. A file that is not written by
     :func:`completed` is removed if it is new and the block fails.
+
+    Parameters
+    ----------
+    paths : all files.
+    hidden : those of them that nothing but :func:`completed` and :func:`place` writes.
+
+    Raises
+    ------
+    OutputError
+        If a file that nothing replaces has come meanwhile, or if a file cannot be written.
     """
     files = [path for path in dict.fromkeys(paths) if path not in _together]
     new = [path for path in files if not path.exists()]
     with ExitStack() as stack:
-        together = _Together(files, stack)
+        together = _Together(files, hidden, stack)
         _together.update(dict.fromkeys(files, together))
         try:
             yield
             together.finish()
         except BaseException:
-            for path in new:
+            for path in set(new) - together.hidden:
                 with suppress(OSError):
                     path.unlink()
             raise

@@ -147,7 +147,10 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
     files = [f"{name}.{suffix}" for name in names]
     if others := sorted(name for name in there - {*files} if name.lower().endswith(ENDINGS)):
         what = "it" if len(others) == 1 else "them"
-        raise OutputError(f"{folder}: has {', '.join(others)} of other fixels; remove {what}, or give another name")
+        raise OutputError(
+            f"{folder}: has {', '.join(others)}, which would not be replaced and may be of other fixels; move {what} "
+            "away, or give another name"
+        )
     for name in files:
         check_target(folder / name, force=force)
 

@@ -103,7 +103,7 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
     if name == "connectome_radius":
         if values.get("connectome_assignment") == END_VOXEL:
             return f"because of {flag('connectome_assignment')} {END_VOXEL}"
-        measures: Any = values.get("connectome_measure", ())
+        measures: Any = values.get("connectome_measure") or ()
         near = {QSIRECON, *QSIRECON_MEASURES}.intersection([measures] if isinstance(measures, str) else measures)
         if near and value != QSIRECON_RADIUS:
             return f"because of {flag('connectome_measure')} {min(near)}"

@@ -177,9 +177,9 @@ def _row_of(path: Path, parcels: Sequence[tuple[str, Collection[str]]], wanted: 
     ``parcels`` are the name of the file and those of all nodes, for each parcellation.
     """
     all_rows = [(place, row, name) for place, (_, kind) in enumerate(parcels) for row, name in enumerate(kind, 1)]
-    matches, files = [known for known in all_rows if known[2] == wanted], [file for file, _ in parcels]
+    matches, files = [known for known in all_rows if known[2] == wanted], [file.lower() for file, _ in parcels]
     if not matches:
-        names = [re.escape(name) for file in files for name in member_names([f"{file}_{wanted}"], LONGEST)]
+        names = [re.escape(name) for file, _ in parcels for name in member_names([f"{file}_{wanted}"], LONGEST)]
         # a name that a file of the same name has taken, in another folder, has a number behind it
         names = [name + r"(_\d+)?" * (files[place] in files[:place]) for place, name in enumerate(names)]
         matches = [known for known in all_rows if re.fullmatch(names[known[0]], known[2])]

@@ -111,7 +111,7 @@ class Receiver:
     ) -> Generator[None, None, None]:
         """Write a tractogram and the products, which get their names at the end of the block, with the record.
 
-        If the block fails, no file stays that lacks the others.
+        If the record cannot be written, the others stay, which may have taken hours.
 
         Parameters
         ----------
@@ -129,16 +129,21 @@ class Receiver:
         )
         outputs = Outputs.of(output, self.parameters)
         files = [output, *self.products.files, *outputs.main, *(path for path, _ in outputs.others)]
+        hidden = {*files} - {*self.products.files}  # a plugin may write its products in its own way
         with ExitStack() as together:
             with writer:
                 for batch in batches:
                     writer.put(batch)
                 writer.finish()
-                together.enter_context(all_or_none(files))  # only now: files of others may have come meanwhile
+                together.enter_context(all_or_none(files, hidden))
                 self.write_tissues()
                 self.products.write(force=self.force)
                 finished()
-            yield
+            try:
+                yield
+            except Exception:
+                together.close()  # which gives them their names
+                raise
 
     @property
     def doubts(self) -> list[str]:
