@@ -338,12 +338,12 @@ def all_or_none(paths: Iterable[Path], hidden: Iterable[Path] = ()) -> Generator
     Parameters
     ----------
     paths : all files.
-    hidden : those of them that nothing but :func:`completed` and :func:`place` writes.
+    hidden : those of them that only :func:`completed` and :func:`place` write.
 
     Raises
     ------
     OutputError
-        If a file that nothing replaces has come meanwhile, or if a file cannot be written.
+        If another program has written one meanwhile that may not be replaced, or if one cannot be written.
     """
     files = [path for path in dict.fromkeys(paths) if path not in _together]
     new = [path for path in files if not path.exists()]
