@@ -28,6 +28,7 @@ import tistreamlines as ts
 from tistreamlines.devices import choose
 from tistreamlines.errors import TrackingError
 from tistreamlines.linker.parts import filling
+from tistreamlines.option import flag
 from tistreamlines.run import api, pipeline, setup
 from tistreamlines.run.log import Log, Watcher
 from tistreamlines.run.plan import make_plan
@@ -71,6 +72,8 @@ SAME_STREAMLINES = {
     "sample_table": "it is a file",
     "points": "it is the type of the points of a file",
     "resume": "it keeps pieces of the same streamlines",
+    "csd_shells": "the series has one shell, which is the highest of all",
+    "preset": "it leaves out what the options of a run stand in the way of, and says so",
 }
 
 
@@ -248,7 +251,7 @@ def values(folder: Path) -> dict[str, Any]:
         "min_signal": 400.0, "fa_response": 0.5, "relative_peak_threshold": 0.9, "min_separation_angle": 90.0,
         "max_directions": 1, "pmf_threshold": 0.95, "probe_length": 4.0, "probe_radius": 1.0, "probe_quality": 4,
         "probe_count": 3, "data_support_exponent": 3.0, "angular_weight": 0.7, "max_angle": 5.0, "step_size": "0.3mm",
-        "max_steps": 2, "min_length": 14.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
+        "max_steps": 2, "min_length": 18.0, "max_length": 4.0, "threads": 1, "chunk_size": 7, "memory_limit": 0.5,
         "peak_width": 30.0, "density_voxel": 0.7, "csd_lambda": 0.1, "response": [1.7e-3, 5e-4, 5e-4, 1000.0],
         "min_f": 0.45, "cutoff": 0.3, "power": 3.0, "trials": 1, "samples": 3,
         "sift2_reg_tikhonov": 0.1, "sift2_reg_tv": 0.2, "sift2_min_td_frac": 0.2, "sift2_min_iters": 2,
@@ -290,11 +293,11 @@ def tracked_with(kind: str) -> dict[str, Any]:
 
 
 @cache
-def streamlines_of(kind: str) -> str:
-    """Hash of the streamlines of a kind; it must have some."""
+def plain(kind: str) -> tuple[str, dict[str, Any]]:
+    """Hash of the streamlines of a kind, of which it must have some, and all its options."""
     result = ts.track(**kinds()[kind])
     assert result.n_streamlines > 5, kind
-    return digest(result)
+    return digest(result), result.record["parameters"]
 
 
 def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, Any]:
@@ -312,7 +315,10 @@ def _linked(series: Any, parameters: ts.Parameters, watcher: Any) -> dict[str, A
 
 
 def effect(kind: str, name: str, value: Any) -> str:
-    """Say what an option does in a run of a kind: 'streamlines', 'tables', 'nothing', or the line that refuses it."""
+    """Say what an option does in a run of a kind: 'streamlines', 'tables', 'nothing', or the line that refuses it.
+
+    'default' stands for a value that the run has anyway, 'a warning' for one that tells of no effect.
+    """
     expected = tracked_with(kind)
 
     def start(*arguments: Any, **more: Any) -> Any:
@@ -327,4 +333,10 @@ def effect(kind: str, name: str, value: Any) -> str:
         return "tables"
     except TrackingError as error:
         return f"Error: {error.on_command_line}"
-    return "nothing" if digest(result) == streamlines_of(kind) else "streamlines"
+    streamlines, parameters = plain(kind)
+    if digest(result) != streamlines:
+        return "streamlines"
+    if isinstance(value, str) and parameters[name] == value:
+        return "default"
+    warned = any(f"{flag(name)} changes nothing" in text for text in result.record["warnings"])
+    return "a warning" if warned else "nothing"
