@@ -193,8 +193,8 @@ class _Together:
     Attributes
     ----------
     drafts : of complete files.
-    hidden : files that have another name until the end; what has their name before that is another's.
-    forced : those that replace others.
+    hidden : files that are under other names until the end. A file of their name before that is of another program.
+    forced : those that may replace existing files.
     """
 
     def __init__(self, files: Collection[Path], hidden: Iterable[Path], stack: ExitStack) -> None:
@@ -237,14 +237,8 @@ def completed(path: Path, *, force: bool) -> Generator[Path, None, None]:
     if together is not None:
         together.hidden.add(path)
     check_target(path, force=force)
-    if together is not None:
-        with explained(path):
-            draft = together.draft_of(path)
-            yield draft
-            place(draft, path, force=force)
-        return
-    with explained(path), hidden_folder(path) as folder:
-        draft = folder / path.name
+    with explained(path), ExitStack() as stack:
+        draft = stack.enter_context(hidden_folder(path)) / path.name if together is None else together.draft_of(path)
         yield draft
         place(draft, path, force=force)
 

@@ -44,7 +44,7 @@ class FinishedRun:
 
 def finished_run(outputs: Outputs) -> FinishedRun | None:
     """Return the record of a run whose files are all there, or None."""
-    if outputs.record is None or not all(path.is_file() for path in _files(outputs)):
+    if outputs.record is None or not all(path.is_file() for path in outputs.files):
         return None
     with suppress(OSError, RecordError):
         run = read(outputs.record, FinishedRun)
@@ -53,17 +53,13 @@ def finished_run(outputs: Outputs) -> FinishedRun | None:
 
 
 def unfinished_run(outputs: Outputs, parameters: Parameters) -> str:
-    """Say which files of a run that is not finished are there, so that a command cannot write them; or nothing."""
+    """Return why a run cannot begin beside the files of an incomplete one, and what to do; '' if there are none."""
     free = previous_outputs(outputs.tractogram) if outputs.tractogram and parameters.resume else set[Path]()
-    if not (there := [str(path) for path in _files(outputs) if path.exists() and place_of(path) not in free]):
+    if not (there := [str(path) for path in outputs.files if path.exists() and place_of(path) not in free]):
         return ""
-    missing = next((path for path in _files(outputs) if not path.is_file()), None)
+    missing = next((path for path in outputs.files if not path.is_file()), None)
     lack = f"{outputs.record} does not describe them" if missing is None else f"{missing} is missing"
     return f"{lack}, so the run is not complete, or its files are damaged; remove {', '.join(there)}, or add --force"
-
-
-def _files(outputs: Outputs) -> list[Path]:
-    return [*outputs.main, *(path for path, _ in outputs.others)]
 
 
 def _describes(run: FinishedRun, path: Path | None) -> bool:

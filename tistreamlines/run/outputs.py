@@ -88,9 +88,14 @@ class Outputs:
         ]
 
     @property
+    def files(self) -> list[Path]:
+        """All files."""
+        return [*self.main, *(path for path, _ in self.others)]
+
+    @property
     def places(self) -> list[Path]:
         """The places of all files, see :func:`place_of`."""
-        return [place_of(path) for path in (*self.main, *(path for path, _ in self.others))]
+        return [place_of(path) for path in self.files]
 
 
 def check_outputs(output: Path | None, parameters: Parameters, series: Iterable[str | PathLike[str]] = ()) -> None:
@@ -178,8 +183,7 @@ def check_names(
     for path in (tractogram, *outputs.product_files):
         if path is not None and not path.name:
             raise OutputError(f"{path}: is a folder; name a file in it")
-    record, others = outputs.record, outputs.others
-    files = [*outputs.main, *(path for path, _ in others)]
+    record, files = outputs.record, outputs.files
     there = _identities(taken)
     for path in files:
         _check_name(path, there)
@@ -194,7 +198,7 @@ def check_names(
                 raise ParameterError(f"{flag(name)} {path}: is also the name of another output; give another name")
     for path in files:
         drafts.check_target(path, force=force or place_of(path) in previous)
-    for number, (path, option) in enumerate(others, len(outputs.main)):
+    for number, (path, option) in enumerate(outputs.others, len(outputs.main)):
         _check_apart(path, files[:number], option)
     if record is not None and record.exists():
         _check_record(tractogram or outputs.product_files[0], record, {*outputs.product_files, *taken})

@@ -127,8 +127,7 @@ class Receiver:
             content=partial(content, groups=self.products.groups), late=self.products.per_streamline,
             **self.content.layout(self.step_mm),
         )
-        outputs = Outputs.of(output, self.parameters)
-        files = [output, *self.products.files, *outputs.main, *(path for path, _ in outputs.others)]
+        files = Outputs.of(output, self.parameters).files
         hidden = {*files} - {*self.products.files}  # a plugin may write its products in its own way
         with ExitStack() as together:
             with writer:
