@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..option import check_value, companions, flag
-from ..tracking.products.connectome.connectome import QSIRECON_RADIUS
-from ..tracking.products.connectome.matrix import QSIRECON, QSIRECON_MEASURES
-from ..tracking.products.connectome.parcellation import END_VOXEL
+from ..tracking.products.connectome.connectome import excludes_radius
 from ..tracking.registry import METHODS, default_method, rule_for
 from ..tracking.sources import FITTED, SOURCES
 from ..tracking.stopping.segmentation import ACT, NAME
@@ -101,12 +99,10 @@ def _obstacle(name: str, value: object, named: Mapping[str, object], values: Map
     if name == "seed_gmwmi" and value == ACT and facts["stopping"] != NAME:
         return f"for lack of {companions('stopping', (NAME,))}"
     if name == "connectome_radius":
-        if values.get("connectome_assignment") == END_VOXEL:
-            return f"because of {flag('connectome_assignment')} {END_VOXEL}"
         measures: Any = values.get("connectome_measure") or ()
-        near = {QSIRECON, *QSIRECON_MEASURES}.intersection([measures] if isinstance(measures, str) else measures)
-        if near and value != QSIRECON_RADIUS:
-            return f"because of {flag('connectome_measure')} {min(near)}"
+        measures = [measures] if isinstance(measures, str) else measures
+        if other := excludes_radius(value, values.get("connectome_assignment"), measures):
+            return f"because of {other}"
     method = METHODS[str(facts["dg"])]
     if name == "model" and value not in method.models:
         return f"because of {flag('dg')} {facts['dg']}"

@@ -353,6 +353,14 @@ def _check_nodes(options: ConnectomeInputs, parcellations: Iterable[Parcellation
                              "leave it out, or give an image with the label of the most probable node")
 
 
+def excludes_radius(radius: object, assignment: object, measures: Iterable[str]) -> str:
+    """Return the option and the value, in words, with which this --connectome-radius cannot be combined, or ''."""
+    if assignment == END_VOXEL:
+        return f"--connectome-assignment {END_VOXEL}"
+    near = {QSIRECON, *QSIRECON_MEASURES}.intersection(measures)
+    return f"--connectome-measure {min(near)}" if near and radius != QSIRECON_RADIUS else ""
+
+
 def _check_qsirecon(options: ConnectomeInputs) -> None:
     """Raise a ParameterError if a measure has a name of QSIRecon, but is another one."""
     names = [name for name in measures_asked(options) if name in QSIRECON_MEASURES]
@@ -377,6 +385,8 @@ def check(options: ConnectomeInputs) -> Maker:
     """Read the parcellations and maps, which the run then takes: an error of a small file comes before the work."""
     _check_qsirecon(options)
     check_weights(options.weights, options.sift2)
-    if options.connectome_assignment == END_VOXEL and options.connectome_radius is not None:
-        raise ParameterError("--connectome-radius has no effect with --connectome-assignment end-voxel: leave it out")
+    radius = options.connectome_radius
+    other = excludes_radius(radius, options.connectome_assignment, values_of(options.connectome_measure))
+    if radius is not None and other:
+        raise ParameterError(f"--connectome-radius has no effect with {other}: leave it out")
     return partial(Connectomes, options, inputs=inputs_of(options))
