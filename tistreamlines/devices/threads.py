@@ -96,7 +96,7 @@ def readers_awaited() -> Generator[None, None, None]:
     except Exception:
         for name in tuple(_readers):
             with suppress(RuntimeError):  # the system starts no more threads, or Python ends and waits by itself
-                thread_pool(name, 1).submit(int).result()  # after the tasks of before
+                thread_pool(name, 1).submit(int).result()  # which waits for its earlier tasks
         raise
 
 

@@ -132,7 +132,7 @@ def check_folder(folder: Path, names: tuple[str, ...], suffix: str, *, force: bo
     Raises
     ------
     OutputError
-        If the folder has files, or, with ``force``, other images than these, as fibre densities of the fixels before.
+        If the folder has files, or, with ``force``, other images than these, such as densities of earlier fixels.
     """
     if not folder.exists():
         check_folder_name(folder)

@@ -87,7 +87,7 @@ class OpenDwi:
 
     def read(self, inside: npt.NDArray[np.bool_] | None = None) -> Dwi:
         """Read the values; where only voxels ``inside`` (x, y, z) matter, the signals of others are 0."""
-        gtab = self.gradients.result()  # whose error is first; hardly ever are they not there yet
+        gtab = self.gradients.result()  # whose error comes first; they are nearly always there by now
         values, missing = read_signals(self.path, self.image, inside)
         return Dwi(values, self.space, gtab, self.path, self.has_gradients, missing)
 

@@ -16,7 +16,7 @@ from ..errors import InputError, ParameterError
 from ..option import flag
 from .images import existing_path, reading
 
-FEWEST_FIBRES = 25  # voxels with a single fibre of which a response is estimated, at least
+FEWEST_FIBRES = 25  # least number of voxels with a single fibre from which a response is estimated
 WAYS = AUTO, FA, TOURNIER = "auto", "fa", "tournier"  # to estimate a response, instead of a file
 FASTEST = 0.1  # mm2/s; water at 40 degrees diffuses at 0.003
 SHELL_TOLERANCE = 100  # s/mm2

@@ -189,7 +189,7 @@ def _converted(
                     expected &= convert(place)
             expected &= all([task.result() for task in before])
         return values, all([task.result() for task in converting]) and expected
-    except BaseException:  # no thread may read a file later, which may be mapped into memory
+    except BaseException:  # the file may be mapped into memory, so no thread may go on to read it
         end_tasks([*before, *converting])
         raise
 

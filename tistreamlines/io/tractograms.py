@@ -104,7 +104,7 @@ def stored_batches(path: Path, *, values: bool = False) -> Generator[Batch, None
                 return
             yield batch
     finally:
-        wait(waiting)  # a check that is cancelled would leave its reading to go on
+        wait(waiting)  # without cancelling any: the reading behind a cancelled check would go on
 
 
 def _check(path: Path, batch: Batch) -> None:

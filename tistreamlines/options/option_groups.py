@@ -73,8 +73,8 @@ class SeedOptions:
 
     mask: ImageLike | None = option(
         None, SEEDS, "Brain mask: FA and, except with boot, the model are fitted in its voxels and 0 outside. Voxels "
-        "of at least 0.5 are inside. --limit-mask bounds streamlines, --seed-mask seeds. Streamlines of ifod1, ifod2 "
-        "and sd_stream with --sh end outside it, too, and those of fact.",
+        "of at least 0.5 are inside. --limit-mask bounds streamlines, --seed-mask seeds. Streamlines of fact, and of "
+        "ifod1, ifod2 and sd_stream with --sh, end outside it.",
         unit="FILE", absent="DIPY's median_otsu of the mean b0 with radius 2 and one pass", common=True,
     )
     seed_mask: ImageLike | None = option(

@@ -111,8 +111,8 @@ def join(
             thinned = chosen.changed(downsample=_part(ordered[0]).downsample)
         step_mm, space = ordered[0].record.step_mm, ordered[0].space
         hashes, doubts = hashing(files), doubts_of_places(files)
-        stepping = chosen.changed(**_arcs(ordered[0]))
-        makers, content = products_of(stepping, space, step_mm, makers_of(stepping)), Content(thinned, chosen.threads)
+        options = chosen.changed(**_arcs(ordered[0]))
+        makers, content = products_of(options, space, step_mm, makers_of(options)), Content(thinned, chosen.threads)
         makers.follow()
         statistics = Statistics(counts=np.sum([part.counts for part in ordered], axis=0))
         receiver = Receiver(chosen, space, step_mm, makers, content, statistics)
@@ -123,8 +123,8 @@ def join(
         streamlines = receiver.count(batch for part in ordered for batch in part.batches())
         with receiver.saved(target, streamlines, whole_record):
             record = whole_record()
-            options = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
-            record["parameters"] |= {name: options[name] for name in (*join_options(), "report")}
+            values = chosen.as_dict() | {"downsample": thinned.as_dict()["downsample"]}
+            record["parameters"] |= {name: values[name] for name in (*join_options(), "report")}
             record["inputs"] |= inputs_of(files, hashes())
             result = record["result"]
             ends = result["seeds"], result["dropped"], result["stop_reasons"]

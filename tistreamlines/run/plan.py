@@ -1,4 +1,4 @@
-"""The tables and seeds of a run: from its inputs, or from a run before, by the cache or the memory of live runs."""
+"""The tables and seeds of a run: made of its inputs, or of an earlier run, from the cache or a live run's memory."""
 
 from __future__ import annotations
 

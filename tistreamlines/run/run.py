@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..workers.several import Several
 
 SEEDS_AT_ONCE = 1 << 20  # bounds the memory of the seeds
-NUMBER_OF_SEEDS = ("seeds", "seed_grid", "seeds_per_voxel", "seeds_per_vertex")  # options that it follows from
+NUMBER_OF_SEEDS = ("seeds", "seed_grid", "seeds_per_voxel", "seeds_per_vertex")  # options that decide on it
 
 
 @dataclass
@@ -141,9 +141,8 @@ class Run:
             part = "" if self.parameters.part is None else f"--part {self.parameters.part}: "
             self.log.warn(part + ends.nothing(seeds, summary["dropped"], summary["stop_reasons"]))
         elif select is not None and count < select:
-            of_user = self.parameters
-            asked = (name for name in NUMBER_OF_SEEDS if getattr(of_user, name) is not None)
-            more = "max_seeds" if seeds == of_user.max_seeds else next(asked, "max_seeds")
+            asked = [name for name in NUMBER_OF_SEEDS if getattr(self.parameters, name) is not None]
+            more = "max_seeds" if seeds == self.parameters.max_seeds or not asked else asked[0]
             self.log.warn(
                 f"--select {select}: {count:,} streamlines were accepted from all {seeds:,} seeds: give more seeds "
                 f"({flag(more)}), seeds nearer to the regions, larger regions or a wider --max-angle"

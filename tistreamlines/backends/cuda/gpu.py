@@ -17,7 +17,7 @@ QUICK = (
     "cuMemsetD32Async", "cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuLaunchKernel",
 )
 NOT_READY = 600  # an answer of cuEventQuery and cuStreamQuery: the device has not come so far
-IDLE_PARTS = 32  # of the device's memory, of which one may wait to be freed
+IDLE_PARTS = 32  # one in so many parts of the device's memory may wait to be freed
 BESIDE, UNTIMED = 1, 2  # flags: a stream that does not wait for the default one; an event that takes no time
 
 
